@@ -30,6 +30,7 @@ import { registerRelayMetrics } from '../relay/metrics.ts'
 import { createRelay, type Relay } from '../relay/relay.ts'
 import type { ConsoleOidc } from '../server/http/console-sessions.ts'
 import { createOwnOrigin } from '../server/http/console-sessions.ts'
+import { LOGO_PATH } from '../server/http/documents.ts'
 import { createSettlements } from '../settlement/settlements.ts'
 import { dispatchedUpTo } from '../webhooks/deliveries/backlog.ts'
 import { createWebhooks, type Webhooks, type WebhooksOptions } from '../webhooks/webhooks.ts'
@@ -225,8 +226,16 @@ function composeSessions(runtime: Runtime, options: ServiceOptions, encrypter: E
         embedded: config.databaseUrl === undefined,
         sandbox: banks.every((mode) => mode === 'sandbox'),
       },
+      branding: brandingOf(config.console.portal),
     }),
   }
+}
+
+/** How portals look; undefined: as the console of operators does. */
+function brandingOf({ name, logo, color }: Config['console']['portal']) {
+  if (name === undefined && logo === undefined && color === undefined) return undefined
+  const logoPath = logo === undefined ? '' : LOGO_PATH
+  return { name: name ?? 'Inflow', logoPath, color: color ?? '' }
 }
 
 function composeOidc(

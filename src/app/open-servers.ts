@@ -6,9 +6,9 @@ import { createRequestIds } from '../core/ids.ts'
 import type { Proxies } from '../server/grpc/server.ts'
 import { type GrpcServer, openGrpcServer } from '../server/grpc/server.ts'
 import type { NotificationReceiver } from '../server/http/bank-notifications.ts'
-import type { ConsoleSessions } from '../server/http/console-sessions.ts'
 import { createHttpApp, type HttpAppOptions, type HttpServer } from '../server/http/http-app.ts'
 import {
+  type ConsoleOptions,
   type Exposition,
   type Operations,
   openHttpServer,
@@ -23,7 +23,7 @@ interface ServersOptions<Bank> {
   readonly invokers: readonly Invoker[]
   readonly notifications: NotificationReceiver<Bank>
   /** Undefined: the console is not served. */
-  readonly console: ConsoleSessions | undefined
+  readonly console: ConsoleOptions | undefined
   readonly exposition: Exposition
   /** Why the service cannot serve calls now; empty: it can. */
   readonly ready: () => Promise<readonly string[]>

@@ -95,7 +95,10 @@ export async function startService(given: ServiceOptions): Promise<Service> {
   const domains = composeDomains(runtime, given, encrypter)
   const { webhooks, events, keyUses, requests, payments, settlements } = domains
   const { exchange, limits } = domains
-  const console = config.console.enabled ? { ...domains.sessions, limits, clock, log } : undefined
+  const { logo } = config.console.portal
+  const console = config.console.enabled
+    ? { ...domains.sessions, logo, limits, clock, log }
+    : undefined
   const background = createBackgroundWork(runtime, { config, domains, encrypter })
   const ready = createReady(database, payments.batches, stopping.signal)
   const open = () =>

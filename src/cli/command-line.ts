@@ -11,9 +11,11 @@ export interface Noun {
   readonly hidden?: boolean
   /**
    * Adds the noun's verbs. Loaded only when the noun is used, as most import a gRPC client.
-   * `describeAll` describes all commands, with their verbs.
+   * `describe` describes all commands, with the verbs of the nouns that are needed.
    */
-  load(): Promise<(noun: Command, describeAll: () => Promise<Command>) => void>
+  load(): Promise<
+    (noun: Command, describe: (isNeeded: (noun: string) => boolean) => Promise<Command>) => void
+  >
 }
 
 const SERVICE_HELP = `
@@ -182,10 +184,10 @@ export async function createProgram(
     .addHelpText('after', HELP)
     .showHelpAfterError('(add --help for usage)')
     .exitOverride()
-  const describeAll = () => createProgram(nouns, () => true)
+  const describe = (needed: (noun: string) => boolean) => createProgram(nouns, needed)
   for (const { name, summary, hidden = false, load } of nouns) {
     const noun = program.command(name, { hidden }).description(summary).helpCommand(false)
-    if (isNeeded(name)) (await load())(noun, describeAll)
+    if (isNeeded(name)) (await load())(noun, describe)
   }
   return program
 }

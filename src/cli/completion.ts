@@ -1,24 +1,43 @@
 import { Argument, type Command, type Option } from 'commander'
+import { completeIds, listOf } from './complete-ids.ts'
 import { print } from './output.ts'
 
 /** How a shell writes what completes a word: the cases of its script, and the script around them. */
 interface Shell {
   quote(text: string): string
-  /** A case for an option that takes a value: its choices, else the names of files. */
-  value(patterns: readonly string[], choices: readonly string[]): string
-  /** A case for the words that may follow a command, with their summaries. */
-  words(path: string, found: readonly (readonly [word: string, summary: string])[]): string
+  /** A case for an option that takes a value: its choices or latest ids, else the names of files. */
+  value(patterns: readonly string[], option: CommandOption): string
+  /** A case for the words that may follow a command, with their summaries. @param takesId whether ids may follow too */
+  words(
+    path: string,
+    found: readonly (readonly [word: string, summary: string])[],
+    takesId: boolean,
+  ): string
   script(paths: readonly string[], values: string, words: string): string
 }
 
-/** `inflow completion`. @param describeAll describes all commands, with their verbs */
-export function completion(noun: Command, describeAll: () => Promise<Command>): void {
+/**
+ * `inflow completion`. The script has all verbs and options. For ids, which only the service knows, it calls
+ * `inflow completion <shell> -- <words before>`, which prints a line for each: the id, a tab, its summary.
+ *
+ * @param describe describes all commands, with the verbs of the nouns that are needed
+ */
+export function completion(
+  noun: Command,
+  describe: (isNeeded: (noun: string) => boolean) => Promise<Command>,
+): void {
   noun
     .addArgument(new Argument('<shell>', 'the shell').choices(Object.keys(SHELLS)))
     .helpOption('-h, --help', 'show help')
     .addHelpText('after', '\nExample:\n  source <(inflow completion bash)')
-    .action(async (shell: string) => {
-      const script = scriptOf(SHELLS[shell] as Shell, commandTree(await describeAll()))
+    .allowExcessArguments()
+    .action(async (shell: string, _options: object, { args: [, ...words] }: Command) => {
+      if (words.length > 0) {
+        const ids = await completeIds(await describe((name) => name === words[0]), words)
+        for (const { id, summary } of ids) print(`${id}\t${summary}`)
+        return
+      }
+      const script = scriptOf(SHELLS[shell] as Shell, commandTree(await describe(() => true)))
       print(script.trimEnd())
     })
 }
@@ -31,6 +50,8 @@ export interface CommandNode {
   readonly options: readonly CommandOption[]
   /** The values of its operands, where those are fixed. */
   readonly operands: readonly string[]
+  /** Whether an operand is an id that the service lists. */
+  readonly takesId: boolean
 }
 
 interface CommandOption {
@@ -38,6 +59,8 @@ interface CommandOption {
   readonly flags: readonly string[]
   readonly summary: string
   readonly takesValue: boolean
+  /** Whether the value is an id that the service lists. */
+  readonly takesId: boolean
   /** The values, where those are fixed. */
   readonly choices: readonly string[]
 }
@@ -49,8 +72,9 @@ export function commandTree(command: Command, path = ''): CommandNode[] {
   const node: CommandNode = {
     path,
     commands: commands.map((each) => ({ name: each.name(), summary: each.description() })),
-    options: help.visibleOptions(command).map(describe),
+    options: help.visibleOptions(command).map(optionOf),
     operands: command.registeredArguments.flatMap(({ argChoices }) => argChoices ?? []),
+    takesId: command.registeredArguments.some((operand) => listOf(operand) !== undefined),
   }
   const below = command.commands.filter((each) => commands.includes(each))
   return [
@@ -59,12 +83,14 @@ export function commandTree(command: Command, path = ''): CommandNode[] {
   ]
 }
 
-function describe({ short, long, description, required, optional, argChoices }: Option) {
+function optionOf(option: Option): CommandOption {
+  const { short, long, description, required, optional, argChoices } = option
   return {
     // The short form of `--url, --service-url` is a long one.
     flags: [long, short].filter((flag) => flag !== undefined),
     summary: description,
     takesValue: required || optional,
+    takesId: listOf(option) !== undefined,
     choices: argChoices ?? [],
   }
 }
@@ -74,20 +100,20 @@ function scriptOf({ quote, value, words, script }: Shell, tree: readonly Command
   const values = tree.flatMap(({ path, options }) =>
     options
       .filter(({ takesValue }) => takesValue)
-      .map(({ flags, choices }) =>
+      .map((option) =>
         value(
-          flags.map((flag) => quote(`${path}:${flag}`)),
-          choices,
+          option.flags.map((flag) => quote(`${path}:${flag}`)),
+          option,
         ),
       ),
   )
-  const followers = tree.map(({ path, commands, options, operands }) => {
+  const followers = tree.map(({ path, commands, options, operands, takesId }) => {
     const found = [
       ...commands.map(({ name, summary }) => [name, summary] as const),
       ...operands.map((operand) => [operand, ''] as const),
       ...options.flatMap(({ flags, summary }) => flags.map((flag) => [flag, summary] as const)),
     ]
-    return words(path, found)
+    return words(path, found, takesId)
   })
   return script(paths, values.join('\n'), followers.join('\n'))
 }
@@ -100,18 +126,31 @@ const quoteForFish = (text: string) => `'${text.replaceAll('\\', '\\\\').replace
 /** `source <(inflow completion bash)` */
 const BASH: Shell = {
   quote,
-  value(patterns, choices) {
+  value(patterns, { choices, takesId }) {
     const words = quote(choices.join(' '))
     const reply = `COMPREPLY=($(compgen -W ${words} -- "$current")); `
-    return `  ${patterns.join(' | ')}) ${choices.length === 0 ? '' : reply}return ;;`
+    const complete = takesId ? '_inflow_ids; ' : choices.length === 0 ? '' : reply
+    return `  ${patterns.join(' | ')}) ${complete}return ;;`
   },
-  words: (path, found) =>
-    `    ${quote(path)}) words=${quote(found.map(([word]) => word).join(' '))} ;;`,
+  words(path, found, takesId) {
+    const words = `words=${quote(found.map(([word]) => word).join(' '))}`
+    return `    ${quote(path)}) ${words}${takesId ? '; [[ $current == -* ]] || _inflow_ids' : ''} ;;`
+  },
   script: (
     paths,
     values,
     words,
   ) => `# Completes inflow in bash. Load it with: source <(inflow completion bash)
+_inflow_ids() {
+  local words_before id
+  printf -v words_before ' %q' "\${COMP_WORDS[@]:1:COMP_CWORD-1}"
+  # Without ids, names of files are none.
+  compopt +o default 2>/dev/null
+  # An alias is a command too. What the service returns is never evaluated.
+  while IFS=$'\\t' read -r id _; do
+    [[ $id == "$current"* ]] && COMPREPLY+=("$id")
+  done < <(eval "\${COMP_WORDS[0]} completion bash --$words_before" 2>/dev/null </dev/null)
+}
 _inflow() {
   local current=\${COMP_WORDS[COMP_CWORD]} previous=\${COMP_WORDS[COMP_CWORD - 1]}
   local path='' candidate words='' i
@@ -134,7 +173,7 @@ ${values}
   case $path in
 ${words}
   esac
-  COMPREPLY=($(compgen -W "$words" -- "$current"))
+  COMPREPLY+=($(compgen -W "$words" -- "$current"))
 }
 complete -o default -F _inflow inflow
 `,
@@ -143,15 +182,27 @@ complete -o default -F _inflow inflow
 /** `source <(inflow completion zsh)`, or a file `_inflow` in its `fpath` */
 const ZSH: Shell = {
   quote,
-  value(patterns, choices) {
+  value(patterns, { choices, takesId }) {
     const found = choices.map((choice) => describedForZsh(choice)).join(' ')
-    const complete = choices.length === 0 ? '_files' : `found=(${found}); _describe value found`
+    const described = `found=(${found}); _describe value found`
+    const ids = '_inflow_ids; _describe id found'
+    const complete = takesId ? ids : choices.length === 0 ? '_files' : described
     return `  (${patterns.join(' | ')}) ${complete}; return ;;`
   },
-  words: (path, found) =>
-    `  (${quote(path)}) found=(${found.map((each) => describedForZsh(...each)).join(' ')}) ;;`,
+  words(path, found, takesId) {
+    const words = `found=(${found.map((each) => describedForZsh(...each)).join(' ')})`
+    const ids = takesId ? '; [[ $words[CURRENT] == -* ]] || _inflow_ids' : ''
+    return `  (${quote(path)}) ${words}${ids} ;;`
+  },
   script: (paths, values, words) => `#compdef inflow
 # Completes inflow in zsh. Load it with: source <(inflow completion zsh)
+_inflow_ids() {
+  local inflow=\${aliases[\${words[1]}]:-\${words[1]}} line
+  # What the service returns is never evaluated.
+  for line in "\${(@f)$(eval "$inflow completion zsh -- \${(@q)words[2,CURRENT-1]}" 2>/dev/null </dev/null)}"; do
+    [[ -n $line ]] && found+=("\${line/$'\\t'/:}")
+  done
+}
 _inflow() {
   local command_path='' candidate word
   local -a found
@@ -186,19 +237,25 @@ function describedForZsh(word: string, summary = ''): string {
 /** `inflow completion fish | source` */
 const FISH: Shell = {
   quote: quoteForFish,
-  value(patterns, choices) {
-    const values = choices.map(quoteForFish).join(' ')
-    const found =
-      choices.length === 0 ? '__fish_complete_path (commandline -ct)' : `printf '%s\\n' ${values}`
+  value(patterns, { choices, takesId }) {
+    const values = `printf '%s\\n' ${choices.map(quoteForFish).join(' ')}`
+    const files = '__fish_complete_path (commandline -ct)'
+    const found = takesId ? '__inflow_ids $words' : choices.length === 0 ? files : values
     return `    case ${patterns.join(' ')}\n      ${found}\n      return`
   },
-  words: (path, found) =>
-    `    case ${quoteForFish(path)}\n      printf '%s\\t%s\\n' ${found.flat().map(quoteForFish).join(' ')}`,
+  words(path, found, takesId) {
+    const words = `printf '%s\\t%s\\n' ${found.flat().map(quoteForFish).join(' ')}`
+    const ids = "\n      string match -q -- '-*' (commandline -ct); or __inflow_ids $words"
+    return `    case ${quoteForFish(path)}\n      ${words}${takesId ? ids : ''}`
+  },
   script: (
     paths,
     values,
     words,
   ) => `# Completes inflow in fish. Load it with: inflow completion fish | source
+function __inflow_ids
+  $argv[1] completion fish -- $argv[2..] 2>/dev/null </dev/null
+end
 function __inflow_complete
   set -l words (commandline -opc)
   set -l command_path ''

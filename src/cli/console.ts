@@ -93,7 +93,7 @@ const SESSION_HELP = `
   Example: session list --active
 
   revoke: revoke a session of the console; safe to repeat
-  <session-id>  id of the session, see \`inflow session list\`
+  <console-session-id>  id of the session, see \`inflow session list\`
   Example: session revoke ses_01jd9w3k6t8v2x4z6b8d0f2h4j`
 
 export function session(noun: Command): void {

@@ -14,7 +14,7 @@ import { addVerbs } from './verb.ts'
 
 const UNMATCHED =
   'id, paidAt, bank, accountNumber, amountMinor, status, sessionId, payer.name=Payer'
-const UNMATCHED_ID = '<id>  the payment, unm_…'
+const UNMATCHED_ID = '<unmatched-payment-id>  the payment, unm_…'
 
 const UNMATCHED_HELP = `
   list: list unresolved unmatched payments, newest first
@@ -25,7 +25,7 @@ const UNMATCHED_HELP = `
   assign: record an unmatched payment for an account; a repeat changes nothing
   ${BUSINESS}
   ${UNMATCHED_ID}
-  --reference <text>!  the account's reference (R-…) or the business's own
+  --reference <reference>!  the account's reference (R-…) or the business's own
   --note <text>  the reason
   ${YES}
   Example: unmatched assign unm_01… --reference order-1 --note "the payer mistyped"
@@ -56,7 +56,7 @@ const NOTIFICATION = columnsOf(
   NotificationSchema,
   `${NOTIFICATIONS}, cause, state, result, tries, resolvedAt, note`,
 )
-const NOTIFICATION_ID = '<id>  the notification, ntf_…'
+const NOTIFICATION_ID = '<notification-id>  the notification, ntf_…'
 
 const NOTIFICATION_HELP = `
   list: list the notifications in manual review, newest first
@@ -117,7 +117,7 @@ const CONFLICT_HELP = `
   Example: conflict list --limit 20
 
   resolve: end the manual review of a report; the recorded payment does not change
-  <id>  the report, cfl_…
+  <conflict-id>  the report, cfl_…
   --note <text>!  how and why it was resolved
   ${YES}
   Example: conflict resolve cfl_01… --note "the bank corrected its report"`

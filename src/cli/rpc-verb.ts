@@ -36,6 +36,10 @@ export const PAGE = `--limit <count>  page size, 1 to 200 (default: 50)
   --page-token <token>  continue after an earlier page
   --paginate  all pages, one after another; with --json, a document each`
 
+/** Whether it is the option of `BUSINESS`. */
+export const takesDemoBusiness = ({ flags, description }: Option): boolean =>
+  `${flags}  ${description}` === BUSINESS
+
 /** The largest page of a list, and the most empty pages that are skipped before the command shows one. */
 const PAGE_SIZE_MAX = 200
 const EMPTY_PAGES_MAX = 200
@@ -194,7 +198,7 @@ function readOptions(
     if (value !== undefined && field) {
       init[field.localName] = field.fieldKind === 'list' ? [...new Set([value].flat())] : value
     } else if (name === 'test' && value) init['live'] = false
-    if (`${option.flags}  ${option.description}` === BUSINESS) {
+    if (takesDemoBusiness(option)) {
       init['businessId'] = options.all ? '' : service.business(options.business)
     }
   }

@@ -62,8 +62,9 @@ const HELD = `id, paidAt, amountMinor, ${VARIANCE}, live, accountNumber, merchan
   payer.name=Payer, returnReason, businessId`
 
 const TRANSACTION_ID = '<transaction-id>  the transaction id, txn_…'
+const HELD_ID = '<held-payment-id>  the transaction id, txn_…'
 
-const FILTERS = `--reference <text>  only into this account: its reference or the business's own
+const FILTERS = `--reference <reference>  only into this account: its reference or the business's own
   --email <address>  only into accounts of the customer with this e-mail address
   --session <id>  only with this session id, at every bank
   --all  of all businesses: in live mode, unless --test is given
@@ -117,18 +118,18 @@ const TRANSACTION_HELP = `
   Example: transaction held --returns
 
   accept: accept a held payment for its business: it is settled with the next payments
-  ${TRANSACTION_ID}
+  ${HELD_ID}
   ${YES}
   Example: transaction accept txn_…
 
   return: request the return of a held payment for its business
-  ${TRANSACTION_ID}
+  ${HELD_ID}
   ${YES}
   --reason <text>  why it is returned
   Example: transaction return txn_… --reason "the order was cancelled"
 
   complete-return: record that the bank has returned a payment: it is reversed
-  ${TRANSACTION_ID}
+  ${HELD_ID}
   ${YES}
   --note <text>!  how the money was returned
   Example: transaction complete-return txn_… --note "NIP 000013…"`
@@ -223,9 +224,9 @@ const MEANINGS: Readonly<Record<string, string>> = {
 
 const TRANSFER_HELP = `
   simulate: simulate a payment into a test account, or a live account at a sandbox bank
-  --account <number>!  account number of the virtual account, ten digits
+  --account <account-number>!  account number of the virtual account, ten digits
   --amount <naira>!  amount in naira, with at most two decimals
-  --session <id>  the interbank session id (default: a new one)
+  --session <text>  the interbank session id (default: a new one)
   --payer <name>  name of the payer (default: a made-up one)
   Example: transfer simulate --account 1234567890 --amount 1500.50 --payer "Chidi Okafor"`
 

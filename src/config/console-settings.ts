@@ -1,3 +1,5 @@
+import { createHash } from 'node:crypto'
+import { readFileSync, statSync } from 'node:fs'
 import { z } from 'zod'
 import { HOUR_MS } from '../core/durations.ts'
 import { choice, integer, parsed, type Settings, scopesBy, secret } from './settings.ts'
@@ -41,6 +43,30 @@ export const CONSOLE_FIELDS = {
   OIDC_BUSINESSES_CLAIM: claim.optional(),
   /** `finance=read,ops=admin`: the scopes of each value of OIDC_SCOPES_CLAIM; empty: the values are scopes. */
   OIDC_ROLES: scopesBy(/^([^=]{1,200})=(.+)$/, 'finance=read+events:subscribe'),
+  /** What portals say instead of "Inflow". */
+  PORTAL_NAME: z
+    .string()
+    .regex(/^[^\p{C}\p{Zl}\p{Zp}]{1,50}$/u, 'must be 1 to 50 printable characters')
+    .optional(),
+  /** The image that portals show instead of the name. */
+  PORTAL_LOGO_FILE: z
+    .string()
+    .transform((path, { addIssue }): Logo => {
+      const logo = readLogo(path)
+      if (typeof logo !== 'string') return logo
+      addIssue(logo)
+      return z.NEVER
+    })
+    .optional(),
+  /** The accent colour of portals. */
+  PORTAL_COLOR: z
+    .string()
+    .regex(/^#[0-9a-f]{6}$/i, 'must be a colour such as #0b6b63')
+    .refine((color) => contrastWithWhite(color) >= CONTRAST_MIN, {
+      error: ({ input }) =>
+        `must be darker: white text on ${input} has a contrast of ${contrastWithWhite(`${input}`).toFixed(1)}, and needs ${CONTRAST_MIN}`,
+    })
+    .optional(),
 }
 
 /** What the settings of the console require of each other: each fault names the setting to change. */
@@ -95,7 +121,58 @@ export function readConsole(settings: ConsoleSettings, httpInternal: boolean) {
             roles: settings.oidcRoles,
           }
         : undefined,
+    /** How portals look. */
+    portal: {
+      name: settings.portalName,
+      logo: settings.portalLogoFile,
+      color: settings.portalColor,
+    },
   }
+}
+
+/** An image that is served to everyone. */
+export interface Logo {
+  readonly bytes: Buffer
+  readonly etag: string
+  readonly type: 'image/png' | 'image/svg+xml'
+}
+
+const LOGO_BYTES_MAX = 64 * 1_024
+
+const PNG_SIGNATURE = Buffer.from('89504e470d0a1a0a', 'hex')
+
+/** What may precede the root of an SVG document, and its root. */
+const SVG =
+  /^\uFEFF?\s*(<\?xml[^>]*>\s*)?((<!--(?:(?!-->)[\s\S])*-->|<!DOCTYPE[^>[]*(\[[^\]]*\])?[^>]*>)\s*)*<svg[\s>]/
+
+/** @returns the image, or what is wrong with the file */
+function readLogo(path: string): Logo | string {
+  try {
+    const { size } = statSync(path)
+    if (size > LOGO_BYTES_MAX)
+      return `must name a file of at most 64 KiB: ${path} has ${size} bytes`
+    const bytes = readFileSync(path)
+    const isPng = bytes.subarray(0, PNG_SIGNATURE.length).equals(PNG_SIGNATURE)
+    if (!isPng && !SVG.test(bytes.toString())) {
+      return `must name a PNG or an SVG image: ${path} is neither`
+    }
+    const etag = `"${createHash('sha256').update(bytes).digest('base64url')}"`
+    return { bytes, etag, type: isPng ? 'image/png' : 'image/svg+xml' }
+  } catch (error) {
+    return `cannot be read: ${error instanceof Error ? error.message : error}`
+  }
+}
+
+/** The least contrast of text with its ground: level AA of WCAG 2. */
+const CONTRAST_MIN = 4.5
+
+/** The contrast of white with a colour "#rrggbb", 1 to 21, as WCAG 2 defines it. */
+function contrastWithWhite(color: string): number {
+  const [red = 0, green = 0, blue = 0] = [1, 3, 5].map((at) => {
+    const share = Number.parseInt(color.slice(at, at + 2), 16) / 255
+    return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4
+  })
+  return 1.05 / (0.2126 * red + 0.7152 * green + 0.0722 * blue + 0.05)
 }
 
 function parsePublicUrl(text: string): URL | undefined {

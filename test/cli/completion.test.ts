@@ -1,13 +1,21 @@
 import { execFile, spawnSync } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, describe, expect, test } from 'vitest'
+import type { Command } from 'commander'
+import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
+import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
+import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { createProgram } from '../../src/cli/command-line.ts'
+import { listOf } from '../../src/cli/complete-ids.ts'
 import { type CommandNode, commandTree } from '../../src/cli/completion.ts'
-import { NOUNS, runHere } from './run-inflow.ts'
+import { CUSTOMER } from '../protocols/matrix/scene.ts'
+import { ADMIN_TOKEN, useSharedService } from '../support/service.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { ENTRY, NOUNS, runHere } from './run-inflow.ts'
 
 /** How a shell is asked: each line of its output is a candidate, and `=` ends a question. */
 const SHELLS = {
@@ -35,6 +43,8 @@ const SHELLS = {
 
 type Shell = keyof typeof SHELLS
 
+const service = useSharedService()
+
 // Names of files are completed too, so there are none.
 const folder = mkdtempSync(join(tmpdir(), 'inflow-completion-'))
 const programs = mkdtempSync(join(tmpdir(), 'inflow-completion-programs-'))
@@ -42,8 +52,21 @@ afterAll(() => {
   for (const each of [folder, programs]) rmSync(each, { recursive: true, force: true })
 })
 
+// The command that the scripts call.
+writeFileSync(
+  join(programs, 'inflow'),
+  `#!/bin/sh\nexec '${process.execPath}' -- '${ENTRY}' "$@"\n`,
+  {
+    mode: 0o755,
+  },
+)
+
 /** Asks a shell what completes each command line, of which the last word is incomplete. */
-async function ask(shell: Shell, lines: readonly (readonly string[])[]): Promise<string[][]> {
+async function ask(
+  shell: Shell,
+  lines: readonly (readonly string[])[],
+  service: Readonly<Record<string, string>> = {},
+): Promise<string[][]> {
   const { args, ask: asked, before } = SHELLS[shell]
   const { stdout: script } = await runHere(['completion', shell])
   const questions = lines.map((words) => asked(['inflow', ...words]))
@@ -51,8 +74,9 @@ async function ask(shell: Shell, lines: readonly (readonly string[])[]): Promise
   // An argument is too short for it.
   const file = join(programs, `${shell}-${randomUUID()}`)
   await writeFile(file, program)
+  const env = { PATH: `${programs}:${process.env['PATH']}`, HOME: folder, ...service }
   const output = await new Promise<string>((resolve, reject) => {
-    execFile(shell, [...args, file], { cwd: folder }, (error, stdout, stderr) =>
+    execFile(shell, [...args, file], { cwd: folder, env }, (error, stdout, stderr) =>
       error || stderr !== '' ? reject(new Error(stderr, { cause: error })) : resolve(stdout),
     )
   })
@@ -108,6 +132,39 @@ describe.for(Object.keys(SHELLS) as Shell[])('%s', (shell) => {
     expect(answers).toEqual(cases.map(([, found]) => found))
   })
 
+  here('completes ids with the latest of the service, and evaluates none of them', async () => {
+    const { id } = await service.business('Acme Stores')
+    const open = async (reference: string) => {
+      const request = { ...CUSTOMER, businessId: id, reference, bank: Bank.BANK_9PSB }
+      return (await service.client(AccountService).createAccount(request)).account?.reference ?? ''
+    }
+    await open('order-1')
+    const assigned = await open('$(touch evaluated)')
+    const credentials = { INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN }
+    const lines = [
+      ['account', 'get', '--business', id, ''],
+      ['account', 'get', '--business', id, 'order'],
+      ['account', 'close', '--business', id.slice(0, 6)],
+      // It has its operand.
+      ['account', 'get', '--business', id, 'order-1', ''],
+    ]
+    // Without a response in time there are no ids.
+    await waitFor(async () => {
+      const answers = await ask(shell, lines, credentials)
+      const ids = answers.map((words) => words.filter((word) => !word.startsWith('-')))
+      const all = [assigned, 'order-1'].sort()
+      expect(ids).toEqual([all, ['order-1'], expect.arrayContaining([id]), []])
+    })
+    expect(existsSync(join(folder, 'evaluated'))).toBe(false)
+  })
+
+  here('completes no ids, and says nothing, without a service', async () => {
+    const lines = [['webhook', 'delivery', 'dlv_']]
+    expect(await ask(shell, lines)).toEqual([[]])
+    const credentials = { INFLOW_GRPC_URL: await silentServer(), INFLOW_TOKEN: ADMIN_TOKEN }
+    expect(await ask(shell, lines, credentials)).toEqual([[]])
+  })
+
   here('knows all that help lists', async () => {
     const lines = tree.map(({ path }) => [...path.split(' ').filter(Boolean), '-'])
     const flags = tree.map((node) => wordsAfter(node).filter((word) => word.startsWith('-')))
@@ -117,6 +174,49 @@ describe.for(Object.keys(SHELLS) as Shell[])('%s', (shell) => {
     expect(
       (await ask(shell, after)).map((words) => words.filter((word) => !word.startsWith('-'))),
     ).toEqual(commands.map((node) => wordsAfter(node).filter((word) => !word.startsWith('-'))))
+  })
+})
+
+/** Accepts connections, and never responds. @returns its URL */
+async function silentServer(): Promise<string> {
+  const server = createServer()
+  onTestFinished(() => void server.close())
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const address = server.address()
+  return `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`
+}
+
+/** Ids that the service cannot list: of other services, of several kinds, and new ones. */
+const UNLISTED = [
+  '--bank-account-id <id>',
+  '--oauth2-client <id>',
+  '--request <id>',
+  '--request-id <id>',
+  '--target <id>',
+]
+
+test('every id that a command takes is completed', async () => {
+  const withBelow = (command: Command): Command[] => [
+    command,
+    ...command.commands.flatMap(withBelow),
+  ]
+  const commands = withBelow(await createProgram(NOUNS, () => true))
+  const options = commands.flatMap((command) => command.options)
+  const operands = commands.flatMap((command) => command.registeredArguments)
+  const takeIds = options.filter(({ flags }) => /<ids?(\.\.\.)?>/.test(flags))
+  const unlisted = takeIds.filter((option) => !listOf(option)).map(({ flags }) => flags)
+  expect([...new Set(unlisted)].sort()).toEqual(UNLISTED)
+  const named = operands.filter((operand) => /(^|-)id$/.test(operand.name()))
+  expect(named.length).toBeGreaterThan(10)
+  expect(named.filter((operand) => !listOf(operand)).map((operand) => operand.name())).toEqual([])
+})
+
+test('each id is described', async () => {
+  const { id } = await service.business('Acme Stores')
+  const env = { INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN }
+  await waitFor(async () => {
+    const { stdout } = await runHere(['completion', 'fish', '--', 'business', 'update'], env)
+    expect(stdout.split('\n')).toContain(`${id}\tAcme Stores`)
   })
 })
 

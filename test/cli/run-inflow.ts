@@ -11,7 +11,7 @@ import { MACHINE_NOUNS } from '../../src/cli/service/nouns.ts'
 /** The commands of a checkout. */
 export const NOUNS = [...MACHINE_NOUNS, ...SERVICE_NOUNS]
 
-const ENTRY = join(import.meta.dirname, '../../src/cli/inflow.ts')
+export const ENTRY = join(import.meta.dirname, '../../src/cli/inflow.ts')
 
 interface RunOptions {
   readonly cwd?: string

@@ -1,4 +1,7 @@
-import { describe, expect, test } from 'vitest'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import type { Scope } from '../../src/auth/caller.ts'
 import { type Config, ConfigError, readConfig } from '../../src/config/config.ts'
 
@@ -268,6 +271,13 @@ const WRONG: [string, string, string, NodeJS.ProcessEnv?][] = [
     'must be like finance=read+events:subscribe, with scopes of admin, payments:write, payments:reverse, splits:write, webhooks:write, read, events:subscribe, but "ops=root" is not',
     PROVIDER,
   ],
+  ['PORTAL_NAME', 'x'.repeat(51), 'must be 1 to 50 printable characters'],
+  ['PORTAL_COLOR', 'teal', 'must be a colour such as #0b6b63'],
+  [
+    'PORTAL_COLOR',
+    '#2a9d8f',
+    'must be darker: white text on #2a9d8f has a contrast of 3.3, and needs 4.5',
+  ],
   ['PROXY_PROTOCOL', 'on', 'requires TRUSTED_PROXIES'],
   ['WEBHOOK_PROXY_URL', 'proxy.example:3128', NO_PROXY],
   ['WEBHOOK_PROXY_URL', 'socks5://user:hidden@proxy.example', NO_PROXY],
@@ -333,6 +343,49 @@ describe('an invalid setting', () => {
   test('a missing MASTER_KEY is reported if DATABASE_URL is set', () => {
     expect(faultsOf({ DATABASE_URL: DATABASE })).toEqual([
       'MASTER_KEY is required with DATABASE_URL: base64 of 32 bytes (openssl rand -base64 32)',
+    ])
+  })
+})
+
+describe('the logo of portals', () => {
+  const PNG = Buffer.concat([Buffer.from('89504e470d0a1a0a', 'hex'), Buffer.alloc(8)])
+  const SVG = '<svg xmlns="http://www.w3.org/2000/svg"/>'
+  const fileOf = (content: string | Buffer) => {
+    const path = join(mkdtempSync(join(tmpdir(), 'inflow-logo-')), 'logo')
+    onTestFinished(() => rmSync(dirname(path), { recursive: true, force: true }))
+    writeFileSync(path, content)
+    return path
+  }
+
+  test.each([
+    ['image/png', PNG],
+    ['image/svg+xml', SVG],
+    [
+      'image/svg+xml',
+      `\uFEFF<?xml version="1.0"?>\n<!-- > --><!DOCTYPE svg [<!ENTITY a "">]><!---->\n${SVG}`,
+    ],
+  ])('is %s by its content', (type, content) => {
+    const { portal } = readConfig({ PORTAL_LOGO_FILE: fileOf(content) }).console
+    expect(portal.logo).toMatchObject({ type, bytes: Buffer.from(content) })
+  })
+
+  test.each([
+    ['<html><svg></svg></html>', 'must name a PNG or an SVG image: PATH is neither'],
+    ['', 'must name a PNG or an SVG image: PATH is neither'],
+    [
+      Buffer.concat([PNG, Buffer.alloc(65_536)]),
+      'must name a file of at most 64 KiB: PATH has 65552 bytes',
+    ],
+  ])('is refused if it is another file', (content, text) => {
+    const path = fileOf(content)
+    expect(faultsOf({ PORTAL_LOGO_FILE: path })).toEqual([
+      `PORTAL_LOGO_FILE ${text.replace('PATH', path)}`,
+    ])
+  })
+
+  test('is refused if it cannot be read', () => {
+    expect(faultsOf({ PORTAL_LOGO_FILE: '/none.png' })).toEqual([
+      "PORTAL_LOGO_FILE cannot be read: ENOENT: no such file or directory, stat '/none.png'",
     ])
   })
 })

@@ -216,6 +216,27 @@ describe.skipIf(!hasBrowser)('the pages of operators', () => {
     await dialog.getByRole('button', { name: 'Cancel' }).click()
     await change.click()
     expect(await most.inputValue()).toBe('2000.50')
+    await page.keyboard.press('Escape')
+    const statement = page.getByRole('button', { name: 'Statement' })
+    await statement.click()
+    await dialog.getByLabel('Format').selectOption('json')
+    await page.keyboard.press('Escape')
+    await dialog.waitFor({ state: 'detached' })
+    await statement.click()
+    await expect.poll(() => dialog.getByLabel('Format').inputValue()).toBe('json')
+  })
+
+  test('a phone has five tabs with their words, and the other pages under More', async () => {
+    const { page } = await open('/', { viewport: { width: 390, height: 844 } })
+    const tabs = page.locator('nav.rail > .rail-link:visible .rail-title')
+    const five = ['Overview', 'Payments', 'Accounts', 'Webhooks', 'Review']
+    await expect.poll(() => tabs.allInnerTexts()).toEqual([...five, 'More'])
+    await page.getByRole('button', { name: 'More' }).click()
+    const others = page.locator('nav.rail .popup a')
+    await expect.poll(() => others.count()).toBe(7)
+    await others.filter({ hasText: 'Health' }).click()
+    await page.getByRole('heading', { name: 'Health', level: 1 }).waitFor()
+    expect(await others.count()).toBe(0)
   })
 
   test('what was begun for one business is not repeated for the next', async () => {

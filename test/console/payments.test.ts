@@ -219,7 +219,7 @@ describe.skipIf(!hasBrowser)('payments, the overview and events in a browser', (
     receiver.answer({ status: 200 })
     await act('Send now', { from: verdict })
     await timeline.getByRole('button', { name: 'Attempt 2' }).waitFor()
-    await page.getByText('More', { exact: true }).click()
+    await page.locator('main').getByText('More', { exact: true }).click()
     await act('Reverse', {
       fill: async (dialog) => {
         await dialog.getByText('It was settled').waitFor()
@@ -323,7 +323,7 @@ describe.skipIf(!hasBrowser)('payments, the overview and events in a browser', (
     await search.fill(second.id)
     await search.press('Enter')
     await page.waitForURL((url) => url.pathname.endsWith(second.id))
-    await page.getByText('More', { exact: true }).click()
+    await page.locator('main').getByText('More', { exact: true }).click()
     await page.getByRole('button', { name: 'Reverse' }).click()
     await page.getByRole('dialog').getByText('₦2.22').waitFor()
     await page.goBack()

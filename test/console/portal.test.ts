@@ -1,6 +1,9 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { Code } from '@connectrpc/connect'
 import type { Page } from 'playwright-core'
-import { beforeAll, describe, expect, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { SessionService } from '../../gen/inflow/session/v1/session_service_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
@@ -9,7 +12,7 @@ import { hasBrowser } from '../support/browser.ts'
 import { startReceiver } from '../support/receiver.ts'
 import { useService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { useBrowser } from './browser.ts'
+import { expectAccessible, useBrowser } from './browser.ts'
 
 /** Texts of the other business that can be recognised wherever they appear. */
 const SECRET = {
@@ -27,8 +30,18 @@ const OPERATORS_WORDS = /npx |inflow [a-z]+ [a-z-]+|ADMIN_TOKEN|clearing:/
 const CHANGES =
   /^(Reverse|Redeliver|Close the account|Approve a recipient|Open an account|Accept|Return|Assign|Resolve|Settle now|Change the terms|Add a holiday|Verify the ledger|Create|New|Add|Issue|Rotate|Revoke|Recover|Disable|Enable|Delete|Send a test)\b/
 
+const folder = mkdtempSync(join(tmpdir(), 'inflow-portal-'))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+const LOGO = join(folder, 'logo.svg')
+writeFileSync(
+  LOGO,
+  '<svg xmlns="http://www.w3.org/2000/svg" width="120" height="40"><rect width="120" height="40"/></svg>',
+)
+/** As light as it may be: the hardest to make legible. */
+const BRANDING = { PORTAL_NAME: 'Acme Pay', PORTAL_LOGO_FILE: LOGO, PORTAL_COLOR: '#008700' }
+
 describe.skipIf(!hasBrowser)('the portal of a business', () => {
-  const service = useService()
+  const service = useService(BRANDING)
   const open = useBrowser(service)
   let own: Shop
   let other: Shop
@@ -113,6 +126,33 @@ describe.skipIf(!hasBrowser)('the portal of a business', () => {
     }
     await Promise.all(bodies)
     expect(calls).toBeGreaterThan(10)
+  })
+
+  test('it has the name, logo and colour of the settings, legible in both themes; operators do not see them', async () => {
+    const { page, go } = await open('/', { token: token.secret })
+    const logo = page.getByRole('img', { name: 'Acme Pay' }).first()
+    await logo.waitFor()
+    await expect.poll(() => page.evaluate("document.querySelector('.logo').naturalWidth")).toBe(120)
+    await settled(page)
+    expect(await page.title()).toMatch(/ · Acme Pay$/)
+    const accent = "getComputedStyle(document.querySelector('.rail-link.here')).color"
+    expect(await page.evaluate(accent)).toMatch(/^oklch\(.* 142/)
+    for (const path of ['/', '/payments', '/webhooks', '/settlement']) {
+      await go(path)
+      await settled(page)
+      await expectAccessible(page)
+    }
+    const response = await fetch(`${service.httpUrl}/console/logo`)
+    expect(Object.fromEntries(response.headers)).toMatchObject({
+      'content-type': 'image/svg+xml',
+      'x-content-type-options': 'nosniff',
+      'content-security-policy': expect.stringMatching(/default-src 'none'.*sandbox/),
+    })
+    const operators = await open('/')
+    await settled(operators.page)
+    expect(await operators.page.title()).toBe('Overview · Inflow')
+    expect(await operators.page.locator('.logo').count()).toBe(0)
+    expect(await operators.page.evaluate(accent)).toBe('rgb(11, 107, 99)')
   })
 
   test('with the scope webhooks:write a business keeps its own webhooks, and nothing else', async () => {

@@ -51,6 +51,10 @@ interface Dependencies {
     readonly embedded: boolean
     readonly sandbox: boolean
   }
+  /** How the portals of businesses look; undefined: as the console of operators does. */
+  readonly branding:
+    | { readonly name: string; readonly logoPath: string; readonly color: string }
+    | undefined
 }
 
 export function createSessionRpc(
@@ -58,11 +62,13 @@ export function createSessionRpc(
   dependencies: Dependencies,
 ): ServiceImpl<typeof SessionService> {
   const { database, clock } = runtime
-  const { idleMs, service, publicUrl } = dependencies
+  const { idleMs, service, publicUrl, branding } = dependencies
   const urlOf = (path: string) => (publicUrl === undefined ? '' : `${publicUrl.origin}${path}`)
   return {
     async getCaller(_request, context) {
-      return { caller: toCallerMessage(callingToken(context)), service }
+      const caller = callingToken(context)
+      const isPortal = caller.businessIds?.size === 1
+      return { caller: toCallerMessage(caller), service, ...(isPortal && branding && { branding }) }
     },
     async createSignInCode(_request, context) {
       const caller = callingToken(context)

@@ -2,7 +2,7 @@ import { Code, ConnectError, type Interceptor } from '@connectrpc/connect'
 import { TransportProvider, useQuery } from '@connectrpc/connect-query'
 import { createConnectTransport } from '@connectrpc/connect-web'
 import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
-import { Component, type ReactNode, Suspense, useState } from 'react'
+import { Component, type ReactNode, Suspense, useLayoutEffect, useState } from 'react'
 import { Route, Router, Switch } from 'wouter'
 import { navigate } from 'wouter/use-browser-location'
 import { SessionService } from '../../../gen/inflow/session/v1/session_service_pb.ts'
@@ -13,6 +13,7 @@ import { ShownObjectProvider } from '../session/view-scope.tsx'
 import { Empty, Failure, Waiting } from '../ui/page.tsx'
 import { Frame } from './frame.tsx'
 import { BASE, INNER, RAIL } from './pages.ts'
+import { showColor } from './theme.ts'
 
 const SIGN_IN = '/sign-in'
 
@@ -145,8 +146,10 @@ function SessionProvider({ children }: { readonly children: ReactNode }) {
     {},
     { staleTime: Number.POSITIVE_INFINITY },
   )
+  const { caller, service, branding } = read.data ?? {}
+  const color = branding?.color ?? ''
+  useLayoutEffect(() => showColor(color), [color])
   if (read.error) return <Failure error={read.error} onRetry={() => void read.refetch()} />
-  const { caller, service } = read.data ?? {}
   if (caller === undefined) return <Waiting />
-  return <SessionContext value={{ caller, service }}>{children}</SessionContext>
+  return <SessionContext value={{ caller, service, branding }}>{children}</SessionContext>
 }

@@ -1,10 +1,11 @@
 import { lazy, type ReactNode, Suspense, useEffect, useState } from 'react'
 import { useLocation } from 'wouter'
 import { useReviewSummary } from '../session/review-summary.ts'
-import { useMay, useOnlyBusiness } from '../session/session.tsx'
+import { useBranding, useMay, useOnlyBusiness } from '../session/session.tsx'
 import { useHref, useViewScope } from '../session/view-scope.tsx'
 import { Icon } from '../ui/icons.tsx'
 import { isModified, isTyping } from '../ui/keys.ts'
+import { Popover } from '../ui/popover.tsx'
 import { PageLink } from '../ui/values.tsx'
 import { RAIL } from './pages.ts'
 import { TopBar } from './top-bar.tsx'
@@ -42,23 +43,68 @@ function Rail() {
   const [location] = useLocation()
   const may = useMay()
   const titleOf = useTitles()
+  const pages = RAIL.filter(({ needs }) => may(needs))
+  const tabs = new Set(
+    TABS.filter((tab) => pages.some(({ path }) => path === tab)).slice(0, TABS_MAX),
+  )
+  const others = pages.filter(({ path }) => !tabs.has(path))
   const isAt = (path: string) => (path === '/' ? location === '/' : location.startsWith(path))
+  const linkTo = ({ path, title, icon }: (typeof RAIL)[number], kind: string) => (
+    <PageLink
+      key={path}
+      to={path}
+      className={`rail-link ${kind} ${isAt(path) ? 'here' : ''}`}
+      tooltip={titleOf(title)}
+    >
+      <Icon name={icon} />
+      <span className="rail-title">{titleOf(title)}</span>
+      {path === '/review' && <ReviewBadge />}
+    </PageLink>
+  )
   return (
     <nav className="rail" aria-label="Pages">
-      <span className="brand">Inflow</span>
-      {RAIL.filter(({ needs }) => may(needs)).map(({ path, title, icon }) => (
-        <PageLink
-          key={path}
-          to={path}
-          className={isAt(path) ? 'rail-link here' : 'rail-link'}
-          tooltip={titleOf(title)}
+      <Brand />
+      {pages.map((page) => linkTo(page, tabs.has(page.path) ? 'rail-tab' : ''))}
+      {others.length > 0 && (
+        // Made anew on each page, and so closed.
+        <Popover
+          key={location}
+          kind={`rail-link rail-more ${others.some(({ path }) => isAt(path)) ? 'here' : ''}`}
+          label={
+            <>
+              <Icon name="more" />
+              <span className="rail-title">More</span>
+            </>
+          }
         >
-          <Icon name={icon} />
-          <span className="rail-title">{titleOf(title)}</span>
-          {path === '/review' && <ReviewBadge />}
-        </PageLink>
-      ))}
+          {others.map((page) => linkTo(page, 'rail-listed'))}
+        </Popover>
+      )}
     </nav>
+  )
+}
+
+/** The pages that a phone has tabs for, as far as the viewer may open them: the first of these. Others are under "More". */
+const TABS: readonly string[] = [
+  '/',
+  '/payments',
+  '/accounts',
+  '/review',
+  '/webhooks',
+  '/settlement',
+  '/events',
+]
+const TABS_MAX = 5
+
+/** The name of the console; in a portal the logo or the name that the settings state. */
+function Brand() {
+  const branding = useBranding()
+  const name = branding?.name ?? 'Inflow'
+  if (!branding?.logoPath) return <span className="brand">{name}</span>
+  return (
+    <span className="brand">
+      <img className="logo" src={branding.logoPath} alt={name} />
+    </span>
   )
 }
 

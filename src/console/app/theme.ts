@@ -20,3 +20,16 @@ export function applyTheme(): void {
   if (theme === 'system') delete document.documentElement.dataset['theme']
   else document.documentElement.dataset['theme'] = theme
 }
+
+/** Makes a colour the accent, in both themes. @param color "#rrggbb"; empty: the console's own @returns undoes it */
+export function showColor(color: string): () => void {
+  const { dataset, style } = document.documentElement
+  if (color !== '') {
+    dataset['brand'] = ''
+    style.setProperty('--brand', color)
+  }
+  return () => {
+    delete dataset['brand']
+    style.removeProperty('--brand')
+  }
+}

@@ -5,7 +5,7 @@ import { navigate } from 'wouter/use-browser-location'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 import { useBusinessName } from '../session/business-names.ts'
 import { useLive } from '../session/live.tsx'
-import { useMay, useSession } from '../session/session.tsx'
+import { useBranding, useMay, useSession } from '../session/session.tsx'
 import { signOut } from '../session/sign-in.tsx'
 import { useChooseScope, useShownObject, useViewScope } from '../session/view-scope.tsx'
 import { useNow } from '../ui/clock.ts'
@@ -16,8 +16,12 @@ import { SearchBox } from './search-box.tsx'
 import { readTheme, setTheme, type Theme } from './theme.ts'
 
 export function TopBar() {
+  const branding = useBranding()
   return (
     <header className="top-bar">
+      {branding?.logoPath && (
+        <img className="logo in-bar" src={branding.logoPath} alt={branding.name} />
+      )}
       <BusinessSwitcher />
       <ModeSwitch />
       <SearchBox />

@@ -223,7 +223,7 @@ function mayText(scope: string): string {
 const LINK_COLUMNS = columnsOf(PortalLinkSchema, [
   ['For', ({ description }) => description || <Dash />],
   ['State', (link) => <CredentialState of={link} hasEnd />],
-  ['May', ({ scopes }) => scopes.map(mayText).join('; ')],
+  ['May', ({ scopes }) => <span className="sentence">{scopes.map(mayText).join('; ')}</span>],
   'expiresAt',
   ['Last opened', lastUse],
   'createdAt',

@@ -24,6 +24,7 @@ import { useMay, useRestricted } from '../session/session.tsx'
 import { Action, reasonOf } from '../ui/action.tsx'
 import { Button, type ButtonProps } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
+import { dropDraft, useDraft, useDraftName } from '../ui/drafts.ts'
 import { AreaField } from '../ui/fields.tsx'
 import { Failure } from '../ui/page.tsx'
 import { PageLink, Status } from '../ui/values.tsx'
@@ -260,21 +261,25 @@ function TogetherDialog({
   const [isBusy, setBusy] = useState(false)
   const isStopped = useRef(false)
   const id = useId()
+  const draft = useDraftName(method.name, 'together')
   const done = items.filter((item) => outcomes.get(item.id) === 'done').length
   const run = async (form: HTMLFormElement) => {
     setBusy(true)
+    let hasFailed = false
     const field = reasonOf(method)
     const reason = String(new FormData(form).get(field) ?? '').trim()
     for (const item of items) {
-      if (isStopped.current) break
+      if (isStopped.current) return
       if (outcomes.get(item.id) === 'done') continue
       const request = { ...together?.request(item), ...(reason !== '' && { [field]: reason }) }
       const outcome = await callUnaryMethod(transport, method as DescMethodUnary, request).then(
         (): Outcome => 'done',
         (error: unknown): Outcome => ({ error }),
       )
+      hasFailed ||= outcome !== 'done'
       setOutcomes((now) => new Map(now).set(item.id, outcome))
     }
+    if (!hasFailed) dropDraft(draft)
     setBusy(false)
   }
   const close = () => {
@@ -285,6 +290,7 @@ function TogetherDialog({
     <Dialog title={`${label} ${items.length}`} isOpen onClose={close}>
       <form
         id={id}
+        ref={useDraft(draft)}
         onSubmit={(event) => {
           event.preventDefault()
           void run(event.currentTarget)
@@ -312,7 +318,14 @@ function TogetherDialog({
       </form>
       <p role="status">{outcomes.size > 0 && `${done} of ${items.length} done`}</p>
       <div className="dialog-buttons">
-        <Button onClick={close}>{outcomes.size > 0 && !isBusy ? 'Close' : 'Cancel'}</Button>
+        <Button
+          onClick={() => {
+            dropDraft(draft)
+            close()
+          }}
+        >
+          {outcomes.size > 0 && !isBusy ? 'Close' : 'Cancel'}
+        </Button>
         {done < items.length && (
           <Button type="submit" form={id} kind="primary" busy={isBusy}>
             {outcomes.size > 0 && !isBusy ? 'Try the others again' : label}

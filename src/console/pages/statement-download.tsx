@@ -19,6 +19,7 @@ import { msOf } from '../format/time.ts'
 import { useViewScope } from '../session/view-scope.tsx'
 import { Button } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
+import { dropDraft, useDraft, useDraftName } from '../ui/drafts.ts'
 import { Failure } from '../ui/page.tsx'
 import { useProgress } from '../ui/progress.ts'
 import { saveFile } from '../ui/save-file.ts'
@@ -51,6 +52,7 @@ export function StatementDownload({ businessId }: { readonly businessId: string 
     (read, entries) => ({ ...read, entries }),
   )
   const isBusy = state === 'running'
+  const draft = useDraftName('statement', businessId)
   const close = () => {
     reset()
     setOpen(false)
@@ -61,7 +63,7 @@ export function StatementDownload({ businessId }: { readonly businessId: string 
         Statement
       </Button>
       <Dialog title="Statement" isOpen={isOpen} onClose={close}>
-        <StatementForm isBusy={isBusy} onSubmit={start} />
+        <StatementForm draft={draft} isBusy={isBusy} onSubmit={start} />
         {(isBusy || state === 'done') && (
           <p role="status">
             {count(at.entries)} entries {isBusy ? 'read…' : 'saved'}
@@ -69,7 +71,14 @@ export function StatementDownload({ businessId }: { readonly businessId: string 
         )}
         {error !== undefined && <Failure error={error} />}
         <div className="dialog-buttons">
-          <Button onClick={close}>{state === 'done' ? 'Close' : 'Cancel'}</Button>
+          <Button
+            onClick={() => {
+              dropDraft(draft)
+              close()
+            }}
+          >
+            {state === 'done' ? 'Close' : 'Cancel'}
+          </Button>
           <Button type="submit" form="statement" kind="primary" busy={isBusy}>
             Download
           </Button>
@@ -79,11 +88,18 @@ export function StatementDownload({ businessId }: { readonly businessId: string 
   )
 }
 
-function StatementForm({ onSubmit, isBusy }: { onSubmit: (read: Read) => void; isBusy: boolean }) {
+interface StatementFormProps {
+  readonly draft: string
+  readonly isBusy: boolean
+  readonly onSubmit: (read: Read) => void
+}
+
+function StatementForm({ draft, isBusy, onSubmit }: StatementFormProps) {
   const today = dayAt(Date.now())
   return (
     <form
       id="statement"
+      ref={useDraft(draft)}
       onSubmit={(event) => {
         event.preventDefault()
         const form = new FormData(event.currentTarget)

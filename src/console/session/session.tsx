@@ -1,12 +1,14 @@
 import type { DescMessage, DescMethod, DescMethodUnary, MessageInitShape } from '@bufbuild/protobuf'
 import { useQuery } from '@connectrpc/connect-query'
 import { createContext, useContext } from 'react'
-import type { Caller, Service } from '../../../gen/inflow/session/v1/session_pb.ts'
+import type { Branding, Caller, Service } from '../../../gen/inflow/session/v1/session_pb.ts'
 import { type MethodNeeds, needsOf } from './method-needs.ts'
 
 interface Session {
   readonly caller: Caller
   readonly service: Service | undefined
+  /** How the portal of a business looks; undefined: as the console of operators does. */
+  readonly branding: Branding | undefined
 }
 
 export const SessionContext = createContext<Session | undefined>(undefined)
@@ -18,6 +20,11 @@ export function useSession(): Caller {
 /** The service that serves the page. */
 export function useService(): Service | undefined {
   return useContextOf(SessionContext).service
+}
+
+/** How the portal of a business looks; undefined: as the console of operators does. */
+export function useBranding(): Branding | undefined {
+  return useContextOf(SessionContext).branding
 }
 
 function useContextOf(context: typeof SessionContext): Session {

@@ -10,11 +10,10 @@ import { useMutation, useTransport } from '@connectrpc/connect-query'
 import { useQueryClient } from '@tanstack/react-query'
 import { type ReactNode, useId, useState } from 'react'
 import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
-import { useMay, useSession } from '../session/session.tsx'
-import { useViewScope } from '../session/view-scope.tsx'
+import { useMay } from '../session/session.tsx'
 import { Button, type ButtonProps, CommandLine } from './button.tsx'
 import { Dialog } from './dialog.tsx'
-import { dropDraft, useDraft } from './drafts.ts'
+import { dropDraft, useDraft, useDraftName } from './drafts.ts'
 import { AreaField, FormFault, Tick } from './fields.tsx'
 import { type FieldSpecs, Fields, type FormValues, readForm, readRequest } from './form.tsx'
 
@@ -75,12 +74,12 @@ export function Action<I extends DescMessage, O extends DescMessage>(props: Acti
 function ActionDialog<I extends DescMessage, O extends DescMessage>(
   props: ActionProps<I, O> & { readonly onClose: () => void },
 ) {
-  const { method, label, onClose } = props
+  const { method, label, target, onClose } = props
   const [response, setResponse] = useState<MessageShape<O>>()
   const [entryId, setEntryId] = useState('')
   const [isKept, setKept] = useState(false)
   const queries = useQueryClient()
-  const draft = useDraftName(props)
+  const draft = useDraftName(method.name, label, typeof target === 'string' ? target : '')
   const findEntry = useAuditEntry()
   const call = useMutation(method)
   // A list that is read again could drop the row of the button, and with it the secret that is shown once.
@@ -90,8 +89,7 @@ function ActionDialog<I extends DescMessage, O extends DescMessage>(
       onSuccess: (done) => {
         dropDraft(draft)
         setResponse(done)
-        const target = typeof props.target === 'string' ? props.target : props.target(done)
-        void findEntry(target).then(setEntryId)
+        void findEntry(typeof target === 'string' ? target : target(done)).then(setEntryId)
         if (!isReadLater) void queries.invalidateQueries()
       },
     })
@@ -129,19 +127,6 @@ function ActionDialog<I extends DescMessage, O extends DescMessage>(
       )}
     </Dialog>
   )
-}
-
-/** Who types what, about which object or page. */
-function useDraftName<I extends DescMessage, O extends DescMessage>({
-  method,
-  label,
-  target,
-}: ActionProps<I, O>): string {
-  const { id } = useSession()
-  const { businessId, live } = useViewScope()
-  const { pathname } = window.location
-  const about = typeof target === 'string' ? target : ''
-  return [id, method.name, label, about, pathname, businessId, live].join(' ')
 }
 
 function requestOf<I extends DescMessage, O extends DescMessage>(

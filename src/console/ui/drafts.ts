@@ -1,4 +1,6 @@
 import { type RefCallback, useCallback } from 'react'
+import { useSession } from '../session/session.tsx'
+import { useViewScope } from '../session/view-scope.tsx'
 
 /** What was typed into forms and not sent, by the names of the forms: names and values of their controls. */
 const drafts = new Map<string, readonly (readonly [name: string, value: string])[]>()
@@ -7,7 +9,7 @@ const drafts = new Map<string, readonly (readonly [name: string, value: string])
  * Keeps what is typed into a form until it is sent or cancelled, so that Escape, Back, or a session that ends lose
  * nothing: a form of the same name has it again. Passwords and files are not kept.
  *
- * @param name of the form, with whose it is
+ * @param name by `useDraftName`
  */
 export function useDraft(name: string): RefCallback<HTMLFormElement> {
   return useCallback(
@@ -25,6 +27,13 @@ export function useDraft(name: string): RefCallback<HTMLFormElement> {
     },
     [name],
   )
+}
+
+/** Names a form by who types it, and on which page. @param about what it is, and about which object */
+export function useDraftName(...about: readonly string[]): string {
+  const { id } = useSession()
+  const { businessId, live } = useViewScope()
+  return [id, window.location.pathname, businessId, live, ...about].join(' ')
 }
 
 export function dropDraft(name: string): void {

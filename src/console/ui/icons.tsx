@@ -18,6 +18,7 @@ const PATHS = {
   dot: 'M8 6.5a1.5 1.5 0 1 1 0 3 1.5 1.5 0 0 1 0-3',
   down: 'M4 6l4 4 4-4',
   right: 'M6 4l4 4-4 4',
+  more: 'M3 8h.01M8 8h.01M13 8h.01',
   plus: 'M8 3v10M3 8h10',
   pause: 'M5.5 3.5v9M10.5 3.5v9',
   play: 'M5 3l8 5-8 5z',

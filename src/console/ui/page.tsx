@@ -1,7 +1,7 @@
 import { Code, ConnectError } from '@connectrpc/connect'
 import { type ReactNode, useEffect } from 'react'
 import { BadRequestSchema, ErrorInfoSchema } from '../../../gen/google/rpc/error_details_pb.ts'
-import { useRestricted } from '../session/session.tsx'
+import { useBranding, useRestricted } from '../session/session.tsx'
 import { Button, CommandLine } from './button.tsx'
 
 interface PageProps {
@@ -14,9 +14,10 @@ interface PageProps {
 
 /** A page: its title, what can be done, and its content. */
 export function Page({ title, actions, children, isWide = false }: PageProps) {
+  const product = useBranding()?.name ?? 'Inflow'
   useEffect(() => {
-    document.title = `${title} · Inflow`
-  }, [title])
+    document.title = `${title} · ${product}`
+  }, [title, product])
   return (
     <div className={isWide ? 'page wide' : 'page'}>
       <header className="page-head">

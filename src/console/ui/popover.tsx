@@ -64,7 +64,10 @@ const WIDTH_MAX = 420
 const GAP = 4
 const EDGE = 12
 
-/** Places a panel below its button, within the window; above it if there is more room. */
+/**
+ * Places a panel below its button, within the window; above it if there is more room. Where the widest panel fits on
+ * neither side of the button, it is at the edge of the window that the button is nearer to.
+ */
 function place(panel: HTMLElement, button: HTMLElement): void {
   const { left, right, top, bottom } = button.getBoundingClientRect()
   const { clientWidth: width, clientHeight: height } = document.documentElement
@@ -76,6 +79,7 @@ function place(panel: HTMLElement, button: HTMLElement): void {
   style.maxHeight = `${(isBelow ? height - bottom : top) - GAP - EDGE}px`
   const fitsLeft = left + widest <= width - EDGE
   const fitsRight = right - widest >= EDGE
-  style.left = fitsLeft ? `${left}px` : fitsRight ? 'auto' : `${EDGE}px`
-  style.right = !fitsLeft && fitsRight ? `${width - right}px` : 'auto'
+  const isAtLeft = fitsLeft || (!fitsRight && left + right <= width)
+  style.left = isAtLeft ? `${fitsLeft ? left : EDGE}px` : 'auto'
+  style.right = isAtLeft ? 'auto' : `${fitsRight ? width - right : EDGE}px`
 }

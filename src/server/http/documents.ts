@@ -5,6 +5,7 @@ import { extname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { brotliCompress, constants, gzip } from 'node:zlib'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Logo } from '../../config/console-settings.ts'
 import { Fault } from '../../core/errors.ts'
 
 const ROOT = join(import.meta.dirname, '../../..')
@@ -102,8 +103,17 @@ const CONSOLE = join(ROOT, 'dist/console')
 /** Whether there is a console: `npm ci --omit=dev` makes none. */
 export const isConsoleBuilt = (): boolean => existsSync(join(CONSOLE, 'index.html'))
 
-/** The console has forms. */
-const CONSOLE_POLICY = POLICY.replace("form-action 'none'", "form-action 'self'")
+/** The console has forms, and the logo of portals. */
+const CONSOLE_POLICY = POLICY.replace("form-action 'none'", "form-action 'self'").replace(
+  'img-src data:',
+  "img-src 'self' data:",
+)
+
+/** Where the logo of portals is. */
+export const LOGO_PATH = '/console/logo'
+
+/** An SVG that is opened by itself runs no script, loads nothing and has no origin. */
+const LOGO_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox"
 
 /** The build compressed each file into others beside it. */
 const SUFFIXES = { identity: '', gzip: '.gz', br: '.br' } as const
@@ -111,8 +121,10 @@ const SUFFIXES = { identity: '', gzip: '.gz', br: '.br' } as const
 /**
  * Serves the console: its page at `/console` and at every path below, which the page itself reads, and its files,
  * whose names change with their content.
+ *
+ * @param logo of portals; undefined: they have none
  */
-export function registerConsole(app: FastifyInstance): void {
+export function registerConsole(app: FastifyInstance, logo: Logo | undefined): void {
   const sendPage = async (request: FastifyRequest, reply: FastifyReply) => {
     // It names the files, so it is asked for anew each time.
     reply.headers({ 'content-security-policy': CONSOLE_POLICY, 'cache-control': 'no-cache' })
@@ -121,6 +133,15 @@ export function registerConsole(app: FastifyInstance): void {
       throw new Fault('unknown_path', 'The console is not built: run npm run build:console')
     }
     return sent
+  }
+  if (logo !== undefined) {
+    app.get(LOGO_PATH, (request, reply) => {
+      const { bytes, etag, type } = logo
+      reply.headers({ etag, 'cache-control': 'public, no-cache' })
+      reply.headers({ 'content-type': type, 'content-security-policy': LOGO_POLICY })
+      if (namesTag(request.headers['if-none-match'], etag)) return reply.code(304).send()
+      return reply.send(bytes)
+    })
   }
   app.get('/console', sendPage)
   app.get('/console/*', sendPage)

@@ -1,4 +1,5 @@
 import type { FastifyInstance } from 'fastify'
+import type { Logo } from '../../config/console-settings.ts'
 import type { Invoker } from '../invokers.ts'
 import { type NotificationReceiver, registerBankNotifications } from './bank-notifications.ts'
 import { registerConnect } from './connect.ts'
@@ -12,13 +13,19 @@ import { gateway } from './gateway.ts'
 import { createHttpApp, type HttpAppOptions, type HttpServer } from './http-app.ts'
 import { allowOrigins } from './responses.ts'
 
+/** What the console needs of its server. */
+export interface ConsoleOptions extends ConsoleSessions {
+  /** The logo of portals; undefined: they have none. */
+  readonly logo: Logo | undefined
+}
+
 interface HttpServerOptions<Bank> extends HttpAppOptions {
   readonly invokers: readonly Invoker[]
   readonly notifications: NotificationReceiver<Bank>
   /** The origins whose scripts may call from a browser. */
   readonly corsOrigins: readonly string[]
   /** Undefined: the console is not served. */
-  readonly console: ConsoleSessions | undefined
+  readonly console: ConsoleOptions | undefined
   /** Undefined: they have a port of their own. */
   readonly operations: Operations | undefined
 }
@@ -36,7 +43,7 @@ export async function openHttpServer<Bank>(options: HttpServerOptions<Bank>): Pr
   )
   if (console !== undefined) {
     await registerConsoleSessions(app, console)
-    registerConsole(app)
+    registerConsole(app, console.logo)
   }
   await registerBankNotifications(app, options.notifications)
   await registerDocuments(app)

@@ -14,7 +14,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file inflow/session/v1/session.proto.
  */
 export const file_inflow_session_v1_session: GenFile = /*@__PURE__*/
-  fileDesc("Ch9pbmZsb3cvc2Vzc2lvbi92MS9zZXNzaW9uLnByb3RvEhFpbmZsb3cuc2Vzc2lvbi52MSK5AQoGQ2FsbGVyEisKBGtpbmQYASABKA4yHS5pbmZsb3cuc2Vzc2lvbi52MS5DYWxsZXJLaW5kEgoKAmlkGAIgASgJEgwKBG5hbWUYAyABKAkSDgoGc2NvcGVzGAQgAygJEhQKDGJ1c2luZXNzX2lkcxgFIAMoCRIuCgpleHBpcmVzX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgpzZXNzaW9uX2lkGAcgASgJIj0KB1NlcnZpY2USDwoHdmVyc2lvbhgBIAEoCRIQCghlbWJlZGRlZBgCIAEoCBIPCgdzYW5kYm94GAMgASgIIuwCCgdTZXNzaW9uEgoKAmlkGAEgASgJEisKBGtpbmQYAiABKA4yHS5pbmZsb3cuc2Vzc2lvbi52MS5DYWxsZXJLaW5kEhEKCWNhbGxlcl9pZBgDIAEoCRIMCgRuYW1lGAQgASgJEg4KBnNjb3BlcxgFIAMoCRIUCgxidXNpbmVzc19pZHMYBiADKAkSDwoHYWRkcmVzcxgHIAEoCRIuCgpjcmVhdGVkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIwCgxsYXN0X3VzZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnJldm9rZWRfYXQYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmFjdGl2ZRgMIAEoCCKUAgoKUG9ydGFsTGluaxIKCgJpZBgBIAEoCRITCgtidXNpbmVzc19pZBgCIAEoCRIOCgZzY29wZXMYAyADKAkSEwoLZGVzY3JpcHRpb24YBCABKAkSLgoKY3JlYXRlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKZXhwaXJlc19hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKcmV2b2tlZF9hdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMAoMbGFzdF91c2VkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCqtAQoKQ2FsbGVyS2luZBIbChdDQUxMRVJfS0lORF9VTlNQRUNJRklFRBAAEhUKEUNBTExFUl9LSU5EX1RPS0VOEAESGwoXQ0FMTEVSX0tJTkRfQURNSU5fVE9LRU4QAhIbChdDQUxMRVJfS0lORF9DRVJUSUZJQ0FURRADEhQKEENBTExFUl9LSU5EX09JREMQBBIbChdDQUxMRVJfS0lORF9QT1JUQUxfTElOSxAFYgZwcm90bzM", [file_google_protobuf_timestamp]);
+  fileDesc("Ch9pbmZsb3cvc2Vzc2lvbi92MS9zZXNzaW9uLnByb3RvEhFpbmZsb3cuc2Vzc2lvbi52MSK5AQoGQ2FsbGVyEisKBGtpbmQYASABKA4yHS5pbmZsb3cuc2Vzc2lvbi52MS5DYWxsZXJLaW5kEgoKAmlkGAIgASgJEgwKBG5hbWUYAyABKAkSDgoGc2NvcGVzGAQgAygJEhQKDGJ1c2luZXNzX2lkcxgFIAMoCRIuCgpleHBpcmVzX2F0GAYgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgpzZXNzaW9uX2lkGAcgASgJIj0KB1NlcnZpY2USDwoHdmVyc2lvbhgBIAEoCRIQCghlbWJlZGRlZBgCIAEoCBIPCgdzYW5kYm94GAMgASgIIjoKCEJyYW5kaW5nEgwKBG5hbWUYASABKAkSEQoJbG9nb19wYXRoGAIgASgJEg0KBWNvbG9yGAMgASgJIuwCCgdTZXNzaW9uEgoKAmlkGAEgASgJEisKBGtpbmQYAiABKA4yHS5pbmZsb3cuc2Vzc2lvbi52MS5DYWxsZXJLaW5kEhEKCWNhbGxlcl9pZBgDIAEoCRIMCgRuYW1lGAQgASgJEg4KBnNjb3BlcxgFIAMoCRIUCgxidXNpbmVzc19pZHMYBiADKAkSDwoHYWRkcmVzcxgHIAEoCRIuCgpjcmVhdGVkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIwCgxsYXN0X3VzZWRfYXQYCSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCmV4cGlyZXNfYXQYCiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi4KCnJldm9rZWRfYXQYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg4KBmFjdGl2ZRgMIAEoCCKUAgoKUG9ydGFsTGluaxIKCgJpZBgBIAEoCRITCgtidXNpbmVzc19pZBgCIAEoCRIOCgZzY29wZXMYAyADKAkSEwoLZGVzY3JpcHRpb24YBCABKAkSLgoKY3JlYXRlZF9hdBgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKZXhwaXJlc19hdBgGIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLgoKcmV2b2tlZF9hdBgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMAoMbGFzdF91c2VkX2F0GAggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCqtAQoKQ2FsbGVyS2luZBIbChdDQUxMRVJfS0lORF9VTlNQRUNJRklFRBAAEhUKEUNBTExFUl9LSU5EX1RPS0VOEAESGwoXQ0FMTEVSX0tJTkRfQURNSU5fVE9LRU4QAhIbChdDQUxMRVJfS0lORF9DRVJUSUZJQ0FURRADEhQKEENBTExFUl9LSU5EX09JREMQBBIbChdDQUxMRVJfS0lORF9QT1JUQUxfTElOSxAFYgZwcm90bzM", [file_google_protobuf_timestamp]);
 
 /**
  * The caller of a method, as the service sees it.
@@ -117,6 +117,41 @@ export const ServiceSchema: GenMessage<Service> = /*@__PURE__*/
   messageDesc(file_inflow_session_v1_session, 1);
 
 /**
+ * How the portal of a business looks, by the settings PORTAL_NAME, PORTAL_LOGO_FILE and PORTAL_COLOR.
+ *
+ * @generated from message inflow.session.v1.Branding
+ */
+export type Branding = Message<"inflow.session.v1.Branding"> & {
+  /**
+   * The name, which stands where the console says "Inflow".
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * The path of the logo at the HTTP port, a PNG or an SVG, which stands where the name would; empty: none.
+   *
+   * @generated from field: string logo_path = 2;
+   */
+  logoPath: string;
+
+  /**
+   * The accent colour, "#rrggbb", on which white text is legible; empty: the console's own.
+   *
+   * @generated from field: string color = 3;
+   */
+  color: string;
+};
+
+/**
+ * Describes the message inflow.session.v1.Branding.
+ * Use `create(BrandingSchema)` to create a new message.
+ */
+export const BrandingSchema: GenMessage<Branding> = /*@__PURE__*/
+  messageDesc(file_inflow_session_v1_session, 2);
+
+/**
  * A session of the console: a browser that has signed in. It ends when it is revoked, expires or is
  * not used for SESSION_IDLE_MINUTES, and with the token or portal link that it was begun with.
  *
@@ -215,7 +250,7 @@ export type Session = Message<"inflow.session.v1.Session"> & {
  * Use `create(SessionSchema)` to create a new message.
  */
 export const SessionSchema: GenMessage<Session> = /*@__PURE__*/
-  messageDesc(file_inflow_session_v1_session, 2);
+  messageDesc(file_inflow_session_v1_session, 3);
 
 /**
  * A link that opens the console for one business, with few rights. It may be opened repeatedly until
@@ -286,7 +321,7 @@ export type PortalLink = Message<"inflow.session.v1.PortalLink"> & {
  * Use `create(PortalLinkSchema)` to create a new message.
  */
 export const PortalLinkSchema: GenMessage<PortalLink> = /*@__PURE__*/
-  messageDesc(file_inflow_session_v1_session, 3);
+  messageDesc(file_inflow_session_v1_session, 4);
 
 /**
  * What a caller has proved to be.
