@@ -2,19 +2,18 @@ import { Code, ConnectError, type Interceptor } from '@connectrpc/connect'
 import { TransportProvider, useQuery } from '@connectrpc/connect-query'
 import { createConnectTransport } from '@connectrpc/connect-web'
 import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
-import { Component, type ReactNode, Suspense, useState } from 'react'
+import { Component, lazy, type ReactNode, Suspense, useState } from 'react'
 import { Route, Router, Switch } from 'wouter'
 import { navigate } from 'wouter/use-browser-location'
 import { SessionService } from '../../../gen/inflow/session/v1/session_service_pb.ts'
+import { takeResponse } from '../session/early-calls.ts'
 import { LiveProvider } from '../session/live.tsx'
 import { SessionContext } from '../session/session.tsx'
 import { SignIn } from '../session/sign-in.tsx'
 import { ShownObjectProvider } from '../session/view-scope.tsx'
 import { Empty, Failure, Waiting } from '../ui/page.tsx'
 import { Frame } from './frame.tsx'
-import { BASE, INNER, RAIL } from './pages.ts'
-
-const SIGN_IN = '/sign-in'
+import { BASE, INNER, RAIL, SIGN_IN } from './pages.ts'
 
 /** Leads to the sign-in page, and from there back to the present one. @param hasEnded the viewer was signed in */
 function toSignIn(hasEnded: boolean): void {
@@ -57,15 +56,18 @@ export function App() {
   )
 }
 
+const RAIL_PAGES = RAIL.map(({ path, load }) => ({ path, component: lazy(load) }))
+const INNER_PAGES = INNER.map(([path, load]) => [path, lazy(load)] as const)
+
 function Pages() {
   return (
     <FaultBoundary>
       <Suspense fallback={<Waiting rows={12} />}>
         <Switch>
-          {RAIL.map(({ path, component }) => (
+          {RAIL_PAGES.map(({ path, component }) => (
             <Route key={path} path={path} component={component} />
           ))}
-          {INNER.map(([path, Inner]) => (
+          {INNER_PAGES.map(([path, Inner]) => (
             <Route key={path} path={path}>
               {/* Another object is another page: no dialog about one stays open over the next. */}
               {(params) => <Inner key={Object.values(params).join(' ')} />}
@@ -119,7 +121,9 @@ function createTransport(onSignedOut: (hasEnded: boolean) => void) {
     useBinaryFormat: true,
     interceptors: [noticeSignOut],
     defaultTimeoutMs: CALL_MS,
-    fetch: (input, init) => fetch(input, { ...init, credentials: 'same-origin' }),
+    fetch: async (input, init) =>
+      (await takeResponse(`${input}`, init?.body)) ??
+      fetch(input, { ...init, credentials: 'same-origin' }),
   })
 }
 
