@@ -1,8 +1,9 @@
-import { Code, ConnectError, type Interceptor } from '@connectrpc/connect'
-import { TransportProvider, useQuery } from '@connectrpc/connect-query'
+import { Code, ConnectError, type Interceptor, type Transport } from '@connectrpc/connect'
+import { createQueryOptions, TransportProvider, useTransport } from '@connectrpc/connect-query'
 import { createConnectTransport } from '@connectrpc/connect-web'
-import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
+import { QueryClient, QueryClientProvider, useQuery } from '@tanstack/react-query'
 import { Component, lazy, type ReactNode, Suspense, useState } from 'react'
+import { createRoot } from 'react-dom/client'
 import { Route, Router, Switch } from 'wouter'
 import { navigate } from 'wouter/use-browser-location'
 import { SessionService } from '../../../gen/inflow/session/v1/session_service_pb.ts'
@@ -13,7 +14,7 @@ import { SignIn } from '../session/sign-in.tsx'
 import { ShownObjectProvider } from '../session/view-scope.tsx'
 import { Empty, Failure, Waiting } from '../ui/page.tsx'
 import { Frame } from './frame.tsx'
-import { BASE, INNER, RAIL, SIGN_IN } from './pages.ts'
+import { BASE, INNER, type LoadedPage, OPENED_PATH, openedPage, RAIL, SIGN_IN } from './pages.ts'
 
 /** Leads to the sign-in page, and from there back to the present one. @param hasEnded the viewer was signed in */
 function toSignIn(hasEnded: boolean): void {
@@ -27,9 +28,25 @@ function toSignIn(hasEnded: boolean): void {
   navigate(`${BASE}${SIGN_IN}${query.size === 0 ? '' : `?${query}`}`)
 }
 
-export function App() {
-  const [queries] = useState(createQueries)
-  const [transport] = useState(() => createTransport(toSignIn))
+/** How long what is drawn first may be awaited, in milliseconds. */
+const FIRST_DRAW_MS = 500
+
+/** Draws the console once the caller is known and the opened page has loaded: drawing it in parts would take longer. */
+export async function drawConsole(root: HTMLElement): Promise<void> {
+  const queries = createQueries()
+  const transport = createTransport(toSignIn)
+  const caller = OPENED_PATH !== SIGN_IN && queries.prefetchQuery(callerQuery(transport))
+  const waited = new Promise((resolve) => setTimeout(resolve, FIRST_DRAW_MS))
+  await Promise.race([Promise.all([openedPage, caller]), waited])
+  createRoot(root).render(<App queries={queries} transport={transport} />)
+}
+
+const callerQuery = (transport: Transport) => ({
+  ...createQueryOptions(SessionService.method.getCaller, {}, { transport }),
+  staleTime: Number.POSITIVE_INFINITY,
+})
+
+function App({ queries, transport }: { queries: QueryClient; transport: Transport }) {
   return (
     <TransportProvider transport={transport}>
       <QueryClientProvider client={queries}>
@@ -56,18 +73,22 @@ export function App() {
   )
 }
 
-const RAIL_PAGES = RAIL.map(({ path, load }) => ({ path, component: lazy(load) }))
-const INNER_PAGES = INNER.map(([path, load]) => [path, lazy(load)] as const)
+const componentOf = ({ component, load }: LoadedPage) =>
+  component ?? lazy(async () => ({ default: await load() }))
 
 function Pages() {
+  const [pages] = useState(() => ({
+    rail: RAIL.map(({ path, page }) => ({ path, component: componentOf(page) })),
+    inner: INNER.map(([path, page]) => [path, componentOf(page)] as const),
+  }))
   return (
     <FaultBoundary>
       <Suspense fallback={<Waiting rows={12} />}>
         <Switch>
-          {RAIL_PAGES.map(({ path, component }) => (
+          {pages.rail.map(({ path, component }) => (
             <Route key={path} path={path} component={component} />
           ))}
-          {INNER_PAGES.map(([path, Inner]) => (
+          {pages.inner.map(([path, Inner]) => (
             <Route key={path} path={path}>
               {/* Another object is another page: no dialog about one stays open over the next. */}
               {(params) => <Inner key={Object.values(params).join(' ')} />}
@@ -144,11 +165,7 @@ function createQueries(): QueryClient {
 }
 
 function SessionProvider({ children }: { readonly children: ReactNode }) {
-  const read = useQuery(
-    SessionService.method.getCaller,
-    {},
-    { staleTime: Number.POSITIVE_INFINITY },
-  )
+  const read = useQuery(callerQuery(useTransport()))
   if (read.error) return <Failure error={read.error} onRetry={() => void read.refetch()} />
   const { caller, service } = read.data ?? {}
   if (caller === undefined) return <Waiting />

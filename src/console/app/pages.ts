@@ -10,12 +10,22 @@ export const SIGN_IN = '/sign-in'
 /** The path of the page that was opened first, within the console. */
 export const OPENED_PATH = window.location.pathname.slice(BASE.length) || '/'
 
-/** Loads a page when it is first opened; the one that the URL names at once, while the console itself loads. */
-function loadOnce(path: string, load: () => Promise<ComponentType>) {
-  const first = isAt(path) ? load() : undefined
+export interface LoadedPage {
+  readonly load: () => Promise<ComponentType>
+  /** Undefined: it has not loaded. */
+  component: ComponentType | undefined
+}
+
+/** The page that the URL names. It loads while the console itself does; undefined: there is none. */
+export let openedPage: Promise<unknown> | undefined
+
+function page(path: string, load: () => Promise<ComponentType>): LoadedPage {
+  if (!isAt(path)) return { load, component: undefined }
+  const loading = load()
+  const opened: LoadedPage = { load: () => loading, component: undefined }
   // The page shows its failure where it is opened.
-  first?.catch(() => undefined)
-  return async () => ({ default: await (first ?? load()) })
+  openedPage = loading.then((component) => (opened.component = component)).catch(() => undefined)
+  return opened
 }
 
 /** Whether the page that was opened fits the pattern of a path. */
@@ -30,11 +40,11 @@ function isAt(path: string): boolean {
 function rail(title: keyof typeof RAIL_NEEDS, load: () => Promise<ComponentType>) {
   const icon = title.toLowerCase() as IconName
   const path = icon === 'overview' ? '/' : `/${icon}`
-  return { path, title, icon, needs: RAIL_NEEDS[title], load: loadOnce(path, load) }
+  return { path, title, icon, needs: RAIL_NEEDS[title], page: page(path, load) }
 }
 
 const inner = (path: string, load: () => Promise<ComponentType>) =>
-  [path, loadOnce(path, load)] as const
+  [path, page(path, load)] as const
 
 /** The pages in the order of the rail. */
 export const RAIL = [
