@@ -12,8 +12,6 @@ import './styles/review.css'
 import './styles/settlement.css'
 import './styles/reconciliation.css'
 import { drawConsole } from './app/app.tsx'
-import { applyTheme } from './app/theme.ts'
 
-applyTheme()
 const root = document.getElementById('root')
 if (root) void drawConsole(root)

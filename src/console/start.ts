@@ -3,7 +3,9 @@
  * while the console itself still loads.
  */
 import './app/pages.ts'
+import { applyTheme } from './app/theme.ts'
 import { beginFirstCalls } from './session/early-calls.ts'
 
 beginFirstCalls()
 void import('./main.tsx')
+applyTheme()

@@ -37,7 +37,5 @@ export const PAGE_CALLS: Readonly<Record<string, readonly EncodedCall[]>> = {
     encode(OverviewService.method.getOverview, {}),
     encode(OverviewService.method.listReviewItems, { live: true, pageSize: 5 }),
   ],
-  '/payments': [
-    encode(TransactionService.method.listTransactions, { live: true, pageSize: 50 }),
-  ],
+  '/payments': [encode(TransactionService.method.listTransactions, { live: true, pageSize: 50 })],
 }
