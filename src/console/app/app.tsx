@@ -7,7 +7,7 @@ import { createRoot } from 'react-dom/client'
 import { Route, Router, Switch } from 'wouter'
 import { navigate } from 'wouter/use-browser-location'
 import { SessionService } from '../../../gen/inflow/session/v1/session_service_pb.ts'
-import { takeResponse } from '../session/early-calls.ts'
+import { CALL_MS, takeResponse } from '../session/early-calls.ts'
 import { LiveProvider } from '../session/live.tsx'
 import { SessionContext } from '../session/session.tsx'
 import { SignIn } from '../session/sign-in.tsx'
@@ -116,9 +116,6 @@ class FaultBoundary extends Component<{ children: ReactNode }, { error: unknown 
     return <Failure error={this.state.error} onRetry={() => window.location.reload()} />
   }
 }
-
-/** For a call without a stream, in milliseconds. */
-const CALL_MS = 30_000
 
 /**
  * Calls the service that served the page, with the session's cookie.

@@ -1,8 +1,8 @@
 import { OPENED_PATH, SIGN_IN } from '../app/pages.ts'
 import { CALLER_CALL, PAGE_CALLS } from './first-calls.ts'
 
-/** A response that was not taken by then is old, in milliseconds. */
-const KEPT_MS = 10_000
+/** For a call without a stream, in milliseconds. A response that was not taken by then is old. */
+export const CALL_MS = 30_000
 
 /** The responses that are awaited, each for one call; undefined: there was none. */
 const responses = new Map<string, Promise<Response | undefined>>()
@@ -14,18 +14,25 @@ const responses = new Map<string, Promise<Response | undefined>>()
 export function beginFirstCalls(): void {
   if (OPENED_PATH === SIGN_IN) return
   const pageCalls = window.location.search === '' ? (PAGE_CALLS[OPENED_PATH] ?? []) : []
+  const headers = { 'content-type': 'application/proto', 'connect-protocol-version': '1' }
+  const signal = AbortSignal.timeout(CALL_MS)
   for (const { path, body } of [CALLER_CALL, ...pageCalls]) {
-    const headers = { 'content-type': 'application/proto', 'connect-protocol-version': '1' }
-    const sent = fetch(path, { method: 'POST', headers, body: Uint8Array.from(body) })
+    const sent = send(path, { method: 'POST', headers, body: Uint8Array.from(body), signal })
     responses.set(
       `${path} ${body}`,
       sent.catch(() => undefined),
     )
   }
-  setTimeout(forgetFirstCalls, KEPT_MS)
+  signal.addEventListener('abort', forgetFirstCalls)
 }
 
-/** Nobody else may see what was read for the caller of before. */
+/** Reads the body too: a response that is never taken would otherwise stay open. */
+async function send(path: string, init: RequestInit): Promise<Response> {
+  const response = await fetch(path, init)
+  return new Response(await response.arrayBuffer(), response)
+}
+
+/** Another caller must not see what was read for this one. */
 export function forgetFirstCalls(): void {
   responses.clear()
 }
