@@ -6,8 +6,10 @@ import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { extname, join } from 'node:path'
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
+import type { HtmlTagDescriptor, IndexHtmlTransformContext, Rolldown } from 'vite'
 import { RAIL_NEEDS } from './app/rail-needs.ts'
 import { FORM_RULES } from './form-rules.ts'
+import { CALLER_CALL, PAGE_CALLS } from './session/first-calls.ts'
 
 const SOURCES = import.meta.dirname
 const ROOT = join(SOURCES, '../..')
@@ -16,21 +18,23 @@ const OUT = join(ROOT, 'dist/console')
 /** Takes the place of `gen/`, whose validation rules would add 13 % to the first load. */
 const CONTRACT = join(ROOT, 'dist/contract')
 
-/** What is loaded before the first page, in bytes of gzip. */
+/** What every page needs, in bytes of gzip. */
 const FIRST_LOAD_MAX = 160 * 1024
 
 /** What is computed here of the whole contract, in place of the modules that compute it. */
 const COMPUTED: Readonly<Record<string, object>> = {
   [join(SOURCES, 'form-rules.ts')]: { FORM_RULES },
   [join(SOURCES, 'app/rail-needs.ts')]: { RAIL_NEEDS },
+  [join(SOURCES, 'session/first-calls.ts')]: { CALLER_CALL, PAGE_CALLS },
 }
 
 /** Few files, because each is a request. A page is a file of its own, beside what many pages share. */
 const CHUNKS = [
-  { name: 'app', tags: ['$initial' as const], priority: 2 },
+  { name: 'start', test: /console\/start\./, priority: 3 },
+  { name: 'app', test: /console\/main\./, priority: 2 },
   {
     name: 'lists',
-    test: /(event|transaction)_service_pb|pages\/(payment-words|payment-totals|review-kinds)|ui\/(list|columns|filters|reading|live-rows)\./,
+    test: /(event|transaction)_service_pb|pages\/(overview-page|payments-page|payment-words|payment-totals|review-kinds)\.|ui\/(list|columns|filters|reading|live-rows)\./,
     priority: 1,
   },
   { name: 'forms', test: /ui\/(action|form|fields|dialog|save-file)\./ },
@@ -60,6 +64,7 @@ if (vite === undefined) {
             .map(([name, value]) => `export const ${name} = ${JSON.stringify(value)}`)
             .join('\n') || undefined,
       },
+      { name: 'preload-app', transformIndexHtml: { order: 'post', handler: preloadApp } },
     ],
     resolve: { alias: [{ find: /^(\.\.\/)+gen\//, replacement: `${CONTRACT}/` }] },
     build: {
@@ -90,14 +95,26 @@ if (vite === undefined) {
   process.stdout.write(`inflow: the console is built; its first load has ${kib(bytes)} of gzip\n`)
 }
 
+/** Has the browser load the console itself at once, and not when the first script asks for it. */
+function preloadApp(html: string, { bundle = {} }: IndexHtmlTransformContext): HtmlTagDescriptor[] {
+  const app = Object.values(bundle).find(({ name }) => name === 'app') as Rolldown.OutputChunk
+  return [app.fileName, ...app.imports]
+    .filter((file) => !html.includes(file))
+    .map((file) => ({
+      tag: 'link',
+      injectTo: 'head',
+      attrs: { rel: 'modulepreload', crossorigin: true, href: `/console/${file}` },
+    }))
+}
+
 function compress(path: string): void {
   const content = readFileSync(path)
   writeFileSync(`${path}.gz`, gzipSync(content, { level: 9 }))
-  const params = { [constants.BROTLI_PARAM_QUALITY]: 9 }
+  const params = { [constants.BROTLI_PARAM_QUALITY]: 11 }
   writeFileSync(`${path}.br`, brotliCompressSync(content, { params }))
 }
 
-/** The page, and what it names: the entry, all that it imports before it runs, and the style. */
+/** The page, and what it names: the scripts and the style. */
 function firstLoadBytes(): number {
   const html = readFileSync(join(OUT, 'index.html'), 'utf8')
   const files = [...html.matchAll(/"\/console\/(assets\/[^"]+)"/g)].map(([, file]) => file ?? '')

@@ -11,10 +11,7 @@ import './styles/events.css'
 import './styles/review.css'
 import './styles/settlement.css'
 import './styles/reconciliation.css'
-import { createRoot } from 'react-dom/client'
-import { App } from './app/app.tsx'
-import { applyTheme } from './app/theme.ts'
+import { drawConsole } from './app/app.tsx'
 
-applyTheme()
 const root = document.getElementById('root')
-if (root) createRoot(root).render(<App />)
+if (root) void drawConsole(root)

@@ -1,21 +1,21 @@
-import { Code, ConnectError, type Interceptor } from '@connectrpc/connect'
-import { TransportProvider, useQuery } from '@connectrpc/connect-query'
+import { Code, ConnectError, type Interceptor, type Transport } from '@connectrpc/connect'
+import { createQueryOptions, TransportProvider, useTransport } from '@connectrpc/connect-query'
 import { createConnectTransport } from '@connectrpc/connect-web'
-import { QueryClient, QueryClientProvider } from '@tanstack/react-query'
-import { Component, type ReactNode, Suspense, useLayoutEffect, useState } from 'react'
+import { QueryClient, QueryClientProvider, useQuery } from '@tanstack/react-query'
+import { Component, lazy, type ReactNode, Suspense, useLayoutEffect, useState } from 'react'
+import { createRoot } from 'react-dom/client'
 import { Route, Router, Switch } from 'wouter'
 import { navigate } from 'wouter/use-browser-location'
 import { SessionService } from '../../../gen/inflow/session/v1/session_service_pb.ts'
+import { CALL_MS, takeResponse } from '../session/early-calls.ts'
 import { LiveProvider } from '../session/live.tsx'
 import { SessionContext } from '../session/session.tsx'
 import { SignIn } from '../session/sign-in.tsx'
 import { ShownObjectProvider } from '../session/view-scope.tsx'
 import { Empty, Failure, Waiting } from '../ui/page.tsx'
 import { Frame } from './frame.tsx'
-import { BASE, INNER, RAIL } from './pages.ts'
+import { BASE, INNER, type LoadedPage, OPENED_PATH, openedPage, RAIL, SIGN_IN } from './pages.ts'
 import { showColor } from './theme.ts'
-
-const SIGN_IN = '/sign-in'
 
 /** Leads to the sign-in page, and from there back to the present one. @param hasEnded the viewer was signed in */
 function toSignIn(hasEnded: boolean): void {
@@ -29,9 +29,25 @@ function toSignIn(hasEnded: boolean): void {
   navigate(`${BASE}${SIGN_IN}${query.size === 0 ? '' : `?${query}`}`)
 }
 
-export function App() {
-  const [queries] = useState(createQueries)
-  const [transport] = useState(() => createTransport(toSignIn))
+/** How long what is drawn first may be awaited, in milliseconds. */
+const FIRST_DRAW_MS = 500
+
+/** Draws the console once the caller is known and the opened page has loaded: drawing it in parts would take longer. */
+export async function drawConsole(root: HTMLElement): Promise<void> {
+  const queries = createQueries()
+  const transport = createTransport(toSignIn)
+  const caller = OPENED_PATH !== SIGN_IN && queries.prefetchQuery(callerQuery(transport))
+  const waited = new Promise((resolve) => setTimeout(resolve, FIRST_DRAW_MS))
+  await Promise.race([Promise.all([openedPage, caller]), waited])
+  createRoot(root).render(<App queries={queries} transport={transport} />)
+}
+
+const callerQuery = (transport: Transport) => ({
+  ...createQueryOptions(SessionService.method.getCaller, {}, { transport }),
+  staleTime: Number.POSITIVE_INFINITY,
+})
+
+function App({ queries, transport }: { queries: QueryClient; transport: Transport }) {
   return (
     <TransportProvider transport={transport}>
       <QueryClientProvider client={queries}>
@@ -58,15 +74,22 @@ export function App() {
   )
 }
 
+const componentOf = ({ component, load }: LoadedPage) =>
+  component ?? lazy(async () => ({ default: await load() }))
+
 function Pages() {
+  const [pages] = useState(() => ({
+    rail: RAIL.map(({ path, page }) => ({ path, component: componentOf(page) })),
+    inner: INNER.map(([path, page]) => [path, componentOf(page)] as const),
+  }))
   return (
     <FaultBoundary>
       <Suspense fallback={<Waiting rows={12} />}>
         <Switch>
-          {RAIL.map(({ path, component }) => (
+          {pages.rail.map(({ path, component }) => (
             <Route key={path} path={path} component={component} />
           ))}
-          {INNER.map(([path, Inner]) => (
+          {pages.inner.map(([path, Inner]) => (
             <Route key={path} path={path}>
               {/* Another object is another page: no dialog about one stays open over the next. */}
               {(params) => <Inner key={Object.values(params).join(' ')} />}
@@ -95,9 +118,6 @@ class FaultBoundary extends Component<{ children: ReactNode }, { error: unknown 
   }
 }
 
-/** For a call without a stream, in milliseconds. */
-const CALL_MS = 30_000
-
 /**
  * Calls the service that served the page, with the session's cookie.
  *
@@ -120,7 +140,9 @@ function createTransport(onSignedOut: (hasEnded: boolean) => void) {
     useBinaryFormat: true,
     interceptors: [noticeSignOut],
     defaultTimeoutMs: CALL_MS,
-    fetch: (input, init) => fetch(input, { ...init, credentials: 'same-origin' }),
+    fetch: async (input, init) =>
+      (await takeResponse(`${input}`, init?.body)) ??
+      fetch(input, { ...init, credentials: 'same-origin' }),
   })
 }
 
@@ -141,11 +163,7 @@ function createQueries(): QueryClient {
 }
 
 function SessionProvider({ children }: { readonly children: ReactNode }) {
-  const read = useQuery(
-    SessionService.method.getCaller,
-    {},
-    { staleTime: Number.POSITIVE_INFINITY },
-  )
+  const read = useQuery(callerQuery(useTransport()))
   const { caller, service, branding } = read.data ?? {}
   const color = branding?.color ?? ''
   useLayoutEffect(() => showColor(color), [color])

@@ -1,21 +1,36 @@
-import { type ComponentType, lazy } from 'react'
+import type { ComponentType } from 'react'
 import type { IconName } from '../ui/icons.tsx'
 import { RAIL_NEEDS } from './rail-needs.ts'
 
 /** Where the service serves the console. */
 export const BASE = '/console'
 
-/** A page is loaded when it is first opened; the one that the URL names at once, while the caller is looked up. */
-function lazily(path: string, load: () => Promise<ComponentType>): ComponentType {
-  const first = isAt(path) ? load() : undefined
-  // The page shows its failure where it is opened.
-  first?.catch(() => undefined)
-  return lazy(async () => ({ default: await (first ?? load()) }))
+export const SIGN_IN = '/sign-in'
+
+/** The path of the page that was opened first, within the console. */
+export const OPENED_PATH = window.location.pathname.slice(BASE.length) || '/'
+
+export interface LoadedPage {
+  readonly load: () => Promise<ComponentType>
+  /** Undefined: it has not loaded. */
+  component: ComponentType | undefined
 }
 
-/** Whether the URL fits the pattern of a path. */
+/** The page that the URL names. It loads while the console itself does; undefined: there is none. */
+export let openedPage: Promise<unknown> | undefined
+
+function page(path: string, load: () => Promise<ComponentType>): LoadedPage {
+  if (!isAt(path)) return { load, component: undefined }
+  const loading = load()
+  const opened: LoadedPage = { load: () => loading, component: undefined }
+  // The page shows its failure where it is opened.
+  openedPage = loading.then((component) => (opened.component = component)).catch(() => undefined)
+  return opened
+}
+
+/** Whether the page that was opened fits the pattern of a path. */
 function isAt(path: string): boolean {
-  const parts = window.location.pathname.slice(BASE.length).split('/')
+  const parts = OPENED_PATH.split('/')
   const pattern = path.split('/')
   const fits = (part: string, index: number) => part.startsWith(':') || part === parts[index]
   return parts.length === pattern.length && pattern.every(fits)
@@ -25,11 +40,11 @@ function isAt(path: string): boolean {
 function rail(title: keyof typeof RAIL_NEEDS, load: () => Promise<ComponentType>) {
   const icon = title.toLowerCase() as IconName
   const path = icon === 'overview' ? '/' : `/${icon}`
-  return { path, title, icon, needs: RAIL_NEEDS[title], component: lazily(path, load) }
+  return { path, title, icon, needs: RAIL_NEEDS[title], page: page(path, load) }
 }
 
 const inner = (path: string, load: () => Promise<ComponentType>) =>
-  [path, lazily(path, load)] as const
+  [path, page(path, load)] as const
 
 /** The pages in the order of the rail. */
 export const RAIL = [

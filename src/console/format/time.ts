@@ -8,12 +8,16 @@ export const DAY = 24 * HOUR
 const LAGOS = 'Africa/Lagos'
 
 /** @param timeZone undefined: the viewer's */
-function formatter(timeZone: string | undefined, options: Intl.DateTimeFormatOptions) {
-  const { format } = new Intl.DateTimeFormat('en-GB', { ...options, timeZone })
-  return (ms: number) => format(ms)
+export function formatter(timeZone: string | undefined, options: Intl.DateTimeFormatOptions) {
+  let format: ((ms: number) => string) | undefined
+  return (ms: number): string => {
+    // Making one takes milliseconds, and a page needs few of them.
+    format ??= new Intl.DateTimeFormat('en-GB', { ...options, timeZone }).format
+    return format(ms)
+  }
 }
 
-const CLOCK = { hour: '2-digit', minute: '2-digit' } as const
+export const CLOCK = { hour: '2-digit', minute: '2-digit' } as const
 const WITH_SECONDS = { ...CLOCK, second: '2-digit' } as const
 const WHOLE = { year: 'numeric', month: 'short', day: '2-digit', ...WITH_SECONDS } as const
 

@@ -16,7 +16,7 @@ import type { ReviewItem } from '../../../gen/inflow/overview/v1/review_pb.ts'
 import type { ReconciliationRun } from '../../../gen/inflow/reconciliation/v1/reconciliation_run_pb.ts'
 import { bankName } from '../format/enums.ts'
 import { count, naira, shortNaira } from '../format/money.ts'
-import { durationText, HOUR, lagosClock, lagosDay, msOf } from '../format/time.ts'
+import { CLOCK, durationText, formatter, HOUR, lagosClock, lagosDay, msOf } from '../format/time.ts'
 import { useEvents } from '../session/live.tsx'
 import { SUMMARY_ITEMS, useReviewSummary } from '../session/review-summary.ts'
 import { useReader } from '../session/session.tsx'
@@ -385,8 +385,7 @@ function dueText(dueMs: number | undefined): string {
   return `Settles ${lagosDay(dueMs)} ${lagosClock(dueMs)} Lagos`
 }
 
-const weekday = new Intl.DateTimeFormat('en-GB', { weekday: 'short' })
-const clock = new Intl.DateTimeFormat('en-GB', { hour: '2-digit', minute: '2-digit' })
+const weekClock = formatter(undefined, { weekday: 'short', ...CLOCK })
 
 /** A figure of an hour; undefined: there is nothing that it could be of. */
 type Figure = (hour: HourFigures) => number | undefined
@@ -406,7 +405,7 @@ function compare(
   if (hour === undefined || before === undefined || startMs === undefined) return undefined
   const [now, then] = [figure(hour), figure(before)]
   if (now === undefined || then === undefined || !weekBefore.some(figure)) return undefined
-  return `${changeText(now, then)} on last ${weekday.format(startMs)} ${clock.format(startMs)}`
+  return `${changeText(now, then)} on last ${weekClock(startMs)}`
 }
 
 /** `▲ 8 %` or `▼ 12 %`; nothing can be said of a share of zero. */

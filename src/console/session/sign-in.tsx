@@ -1,6 +1,7 @@
 import { useEffect, useState } from 'react'
 import { useLocation } from 'wouter'
 import { Button, CommandLine } from '../ui/button.tsx'
+import { forgetFirstCalls } from './early-calls.ts'
 
 const ERROR = 'error='
 
@@ -107,6 +108,7 @@ interface SignInMethods {
  * @returns why it was refused; undefined: the user is signed in
  */
 async function signIn(credential: Credential): Promise<string | undefined> {
+  forgetFirstCalls()
   const response = await fetch('/console/session', {
     method: 'POST',
     headers: { 'content-type': 'application/json' },

@@ -37,7 +37,11 @@ export function Time({ at }: { readonly at: Timestamp | number | undefined }) {
   const ms = typeof at === 'number' ? at : msOf(at)
   if (ms === undefined) return <Dash />
   return (
-    <time dateTime={new Date(ms).toISOString()} title={timeTitle(ms)}>
+    <time
+      dateTime={new Date(ms).toISOString()}
+      // Only then: a list has many times, and the pointer is over one.
+      onPointerEnter={({ currentTarget }) => currentTarget.setAttribute('title', timeTitle(ms))}
+    >
       {timeText(ms, now)}
     </time>
   )
