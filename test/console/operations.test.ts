@@ -136,7 +136,7 @@ describe.skipIf(!hasBrowser)('the pages of operators', () => {
     await item(page, 'Held payment').click()
     await page.keyboard.press('t')
     await page.getByText('Taken by Bola the operator').waitFor()
-    await act('Assign or note', {
+    await act('Hand over or note', {
       fill: (dialog) => dialog.getByLabel('Note').fill('the customer was asked'),
       result: /Audit entry #\d+/,
     })

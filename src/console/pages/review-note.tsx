@@ -64,7 +64,7 @@ export function ItemNote({ item }: { readonly item: ReviewItem }) {
       <Take item={item} />
       <Action
         method={updateReviewItem}
-        label="Assign or note"
+        label="Hand over or note"
         says="The item waits as before. All operators see both, and no business does."
         request={requestOf(item)}
         fields={{ assignee: 'Assignee', note: { label: 'Note', rows: 3 } }}
