@@ -1,16 +1,19 @@
 import { defineConfig } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
+import { SAME_ON_EVERY_SERVER, SERVER_FILES } from '../servers.vitest.config.ts'
+import { findPostgres } from '../support/postgres-server.ts'
 import { common, SLOW_FILES } from '../vitest.config.ts'
 
 /** How much more than `npm test` some tests do. The environment overrides it. */
 const COUNTS = {
   SCHEDULES: '500',
+  DUE_SCHEDULES: '30',
   SEQUENCES: '40',
   MODEL_SECONDS: '24',
   COPIES: '10000',
 }
 
-/** All files of the run: kills, floods, soaks and long property tests, which take minutes rather than seconds. */
+/** Kills, floods, soaks and long property tests, which take minutes rather than seconds. */
 export const FAULT_FILES = [
   'test/faults/**/*.test.ts',
   'test/events/sequencer.test.ts',
@@ -36,7 +39,9 @@ export default defineConfig({
   test: {
     ...common('faults'),
     sequence: { sequencer: LongestFirst },
-    include: FAULT_FILES,
+    // The server is Debian's if there is one: what depends on the server has to run on it too.
+    include: [...FAULT_FILES, ...(findPostgres() === undefined ? [] : SERVER_FILES)],
+    exclude: SAME_ON_EVERY_SERVER,
     env: { ...COUNTS, ...process.env } as Record<string, string>,
   },
 })
