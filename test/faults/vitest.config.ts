@@ -23,15 +23,33 @@ export const FAULT_FILES = [
   ...SLOW_FILES,
 ]
 
-/** What waits longest for time-outs of programs, which needs a process but little of the cores. */
-const LONGEST = /\/(patroni|silent-database|app\/metrics|slow-clients)\.test\.ts$/
+/**
+ * The longest files. The first three mostly wait for time-outs of programs or for npm: they leave the cores to the
+ * others.
+ */
+const LONGEST = [
+  'faults/patroni',
+  'faults/silent-database',
+  'clients/generated',
+  'postgres/plans',
+  'ops/deployment-guide',
+  'faults/documents',
+  'faults/failover',
+  'faults/workers-lifecycle',
+  'faults/service-shutdown',
+  'faults/key-rotation',
+  'clients/npm/package',
+  'faults/instances',
+  'faults/slow-clients',
+  'app/metrics',
+].map((name) => `/test/${name}.test.ts`)
 
 /** Begins with the longest files: none of them is left alone at the end. */
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files)
-    const isLong = ({ moduleId }: TestSpecification) => LONGEST.test(moduleId)
-    return [...sorted.filter(isLong), ...sorted.filter((file) => !isLong(file))]
+    const longest = LONGEST.flatMap((name) => sorted.filter((file) => file.moduleId.endsWith(name)))
+    return [...longest, ...sorted.filter((file) => !longest.includes(file))]
   }
 }
 
