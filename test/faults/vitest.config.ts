@@ -7,9 +7,9 @@ import { common, SLOW_FILES } from '../vitest.config.ts'
 /** How much more than `npm test` some tests do. The environment overrides it. */
 const COUNTS = {
   SCHEDULES: '500',
-  DUE_SCHEDULES: '30',
+  DUE_SCHEDULES: '15',
   SEQUENCES: '40',
-  MODEL_SECONDS: '24',
+  MODEL_SECONDS: '16',
   COPIES: '10000',
 }
 
