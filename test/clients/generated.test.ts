@@ -6,8 +6,12 @@ import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.t
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { useSharedService } from '../support/service.ts'
 import { ROOT, run } from './npm/project.ts'
+import { TSC } from './npm/tools.ts'
 
-/** Not in the lock file: they are larger than the service. Without npm's registry or cache the tests are skipped. */
+/**
+ * Not in the lock file: they are larger than the service. Without npm's registry or cache the tests are skipped. The
+ * generators read declarations with the old TypeScript; this project's compiles in a tenth of its time.
+ */
 const PACKAGES = [
   'openapi-typescript@7.13.0',
   'openapi-fetch@0.17.0',
@@ -72,12 +76,11 @@ test.for(Object.keys(GENERATORS))(
     )
     const tsconfig = { compilerOptions: COMPILER, include: [name] }
     writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify(tsconfig))
-    for (const [program = '', ...args] of [
-      ...GENERATORS[name]!,
-      ['tsc', '--rootDir', name, '--outDir', `out/${name}`],
-    ]) {
+    for (const [program = '', ...args] of GENERATORS[name]!) {
       await run(join(folder, 'node_modules/.bin', program), args, { cwd: folder })
     }
+    const compile = [TSC, '--rootDir', name, '--outDir', `out/${name}`]
+    await run(process.execPath, compile, { cwd: folder })
     const env = { INFLOW_URL: service.httpUrl, INFLOW_SECRET_KEY: key }
     const { stdout } = await run(process.execPath, [`out/${name}/program.js`], { cwd: folder, env })
     const { accounts } = await service.client(AccountService).listAccounts({ businessId: id })

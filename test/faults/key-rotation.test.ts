@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
+import { setTimeout as pause } from 'node:timers/promises'
 import { Webhook } from 'standardwebhooks'
 import { afterAll, expect, test } from 'vitest'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
@@ -17,6 +18,9 @@ import { client, startHttpsReceiver } from './scene.ts'
 
 /** Eight pages of a rotation. */
 const ACCOUNTS = 4_000
+
+/** Of a caller between two creations. */
+const PAUSE_MS = 20
 
 const ENTRY = join(import.meta.dirname, '../../src/cli/inflow.ts')
 const [OLD, NEW] = [randomBytes(32), randomBytes(32)]
@@ -145,6 +149,7 @@ function keepCreating(instances: () => readonly ServiceProcess[], key: string) {
       const response = await create(all[n % all.length]!, key, palmpay(reference, idNumber))
       if (response.status === 200) made.push(JSON.stringify({ reference, idNumber }))
       else failed.push(response)
+      await pause(PAUSE_MS)
     }
   }
   const lanes = [0, 1].map(lane)

@@ -14,7 +14,7 @@ import { query } from './standby.ts'
 /** At each instance. */
 const PAYERS = 2
 /** Of a payer between two payments, and of the probe between two commits. */
-const PAUSE_MS = 40
+const PAUSE_MS = 100
 const PROBE_MS = 100
 /** How many payments pass before a fault and after it. */
 const PROGRESS = 30

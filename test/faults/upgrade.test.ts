@@ -61,6 +61,9 @@ async function makeNextVersion(root: string): Promise<void> {
   await writeFile(join(root, 'src/postgres/migrations', `${NEXT}.ts`), SOURCE)
 }
 
+/** Of a caller between two calls. */
+const PAUSE_MS = 10
+
 /** The load of callers of the service behind a balancer, until it is ended. */
 function startLoad(balancer: Balancer, accountNumber: string, secretKey: string) {
   const recorded = new Set<string>()
@@ -78,6 +81,7 @@ function startLoad(balancer: Balancer, accountNumber: string, secretKey: string)
         failures.push(error)
       })
       recorded.add(sessionId)
+      await pause(PAUSE_MS)
     }
     client.close()
   }
@@ -122,6 +126,7 @@ function startLoad(balancer: Balancer, accountNumber: string, secretKey: string)
       } catch {
         counts.lookupsFailed += 1
       }
+      await pause(PAUSE_MS)
     }
     await dispatcher.destroy()
   }

@@ -1,16 +1,19 @@
 import { defineConfig } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
+import { SAME_ON_EVERY_SERVER, SERVER_FILES } from '../servers.vitest.config.ts'
+import { findPostgres } from '../support/postgres-server.ts'
 import { common, SLOW_FILES } from '../vitest.config.ts'
 
 /** How much more than `npm test` some tests do. The environment overrides it. */
 const COUNTS = {
   SCHEDULES: '500',
+  DUE_SCHEDULES: '15',
   SEQUENCES: '40',
-  MODEL_SECONDS: '24',
+  MODEL_SECONDS: '16',
   COPIES: '10000',
 }
 
-/** All files of the run: kills, floods, soaks and long property tests, which take minutes rather than seconds. */
+/** Kills, floods, soaks and long property tests, which take minutes rather than seconds. */
 export const FAULT_FILES = [
   'test/faults/**/*.test.ts',
   'test/events/sequencer.test.ts',
@@ -20,15 +23,33 @@ export const FAULT_FILES = [
   ...SLOW_FILES,
 ]
 
-/** What waits longest for time-outs of programs, which needs a process but little of the cores. */
-const LONGEST = /\/(patroni|silent-database|app\/metrics|slow-clients)\.test\.ts$/
+/**
+ * The longest files. The first three mostly wait for time-outs of programs or for npm: they leave the cores to the
+ * others.
+ */
+const LONGEST = [
+  'faults/patroni',
+  'faults/silent-database',
+  'clients/generated',
+  'postgres/plans',
+  'ops/deployment-guide',
+  'faults/documents',
+  'faults/failover',
+  'faults/workers-lifecycle',
+  'faults/service-shutdown',
+  'faults/key-rotation',
+  'clients/npm/package',
+  'faults/instances',
+  'faults/slow-clients',
+  'app/metrics',
+].map((name) => `/test/${name}.test.ts`)
 
 /** Begins with the longest files: none of them is left alone at the end. */
 class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files)
-    const isLong = ({ moduleId }: TestSpecification) => LONGEST.test(moduleId)
-    return [...sorted.filter(isLong), ...sorted.filter((file) => !isLong(file))]
+    const longest = LONGEST.flatMap((name) => sorted.filter((file) => file.moduleId.endsWith(name)))
+    return [...longest, ...sorted.filter((file) => !longest.includes(file))]
   }
 }
 
@@ -36,7 +57,9 @@ export default defineConfig({
   test: {
     ...common('faults'),
     sequence: { sequencer: LongestFirst },
-    include: FAULT_FILES,
+    // The server is Debian's if there is one: what depends on the server has to run on it too.
+    include: [...FAULT_FILES, ...(findPostgres() === undefined ? [] : SERVER_FILES)],
+    exclude: SAME_ON_EVERY_SERVER,
     env: { ...COUNTS, ...process.env } as Record<string, string>,
   },
 })

@@ -10,6 +10,7 @@ import { allMethods, nameOf, PROTOCOLS } from '../protocols/matrix/protocols.ts'
 import { HAPPY, TAKE } from '../protocols/matrix/rows.ts'
 import { authorizationOf, type Request, type Scene, setScene } from '../protocols/matrix/scene.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'
+import { waitFor } from '../support/wait-for.ts'
 import {
   buffersOf,
   type Explained,
@@ -286,7 +287,7 @@ test('a scrape scans no growing table, and counts a large backlog up to a bound'
   )
   explained.take()
   const ran: Explained[] = []
-  await vi.waitFor(async () => {
+  await waitFor(async () => {
     const { sum } = await scrape(service.httpUrl)
     ran.push(...explained.take())
     // A busy machine may leave some out of the first scrape.
