@@ -113,10 +113,7 @@ const LISTS: Readonly<Record<string, IdList>> = {
     needsBusiness: true,
   },
   endpoint: list(WebhookService.method.listEndpoints, 'id', 'url, status, description'),
-  event: {
-    ...list(EventService.method.listEvents, 'id', 'kind, occurredAt', { newestFirst: true }),
-    needsBusiness: true,
-  },
+  event: list(EventService.method.listEvents, 'id', 'kind, occurredAt', { newestFirst: true }),
   'held-payment': list(
     HeldPaymentService.method.listHeldPayments,
     'id',
