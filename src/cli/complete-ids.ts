@@ -7,6 +7,7 @@ import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
 import { NotificationService } from '../../gen/inflow/notification/v1/notification_service_pb.ts'
+import { OverviewService } from '../../gen/inflow/overview/v1/overview_service_pb.ts'
 import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import { SessionService } from '../../gen/inflow/session/v1/session_service_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
@@ -119,6 +120,7 @@ const LISTS: Readonly<Record<string, IdList>> = {
     'id',
     'amountMinor, variance, payer.name',
   ),
+  item: list(OverviewService.method.listReviewItems, 'id', 'kind, amountMinor?, text'),
   key: {
     ...list(BusinessService.method.listKeys, 'id', 'prefix, live, scopes'),
     needsBusiness: true,

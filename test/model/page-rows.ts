@@ -498,7 +498,7 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
         { request: { settlementId: second!['settlementId'] }, matches: between },
       ]
     },
-    untried: ['test'],
+    untried: ['live', 'test'],
   },
   'SettlementService.ListHolidays': {
     id: 'day',

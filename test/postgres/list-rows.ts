@@ -305,7 +305,7 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
     'EventService.ListEvents': {
       filters: {
         businessId: [SEEDED_BUSINESS],
-        test: [true],
+        live: [false],
         kinds: KINDS,
         newestFirst: [true],
       },
@@ -412,13 +412,13 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
     'SettlementService.ListEntries': {
       always: { businessId: SEEDED_BUSINESS },
       filters: {
-        test: [true],
+        live: [false],
         from: [timestampFromMs(nowMs - 3_600_000), timestampFromMs(nowMs)],
         to: [timestampFromMs(nowMs + 3_600_000)],
         settlementId: [SETTLEMENT],
       },
-      refused: ({ settlementId, from, to, test }) =>
-        settlementId !== undefined && [from, to, test].some((each) => each !== undefined),
+      refused: ({ settlementId, from, to, live }) =>
+        settlementId !== undefined && [from, to, live].some((each) => each !== undefined),
       at: async (pool, part) => {
         const { after } = (await EVENTS_AT(pool, part, {})) as { after: bigint }
         return { pageToken: pageTokenOf([`${after}`, `${2n ** 40n}`, '0', '0', '0']) }

@@ -106,8 +106,11 @@ let secretKey: string
 
 beforeAll(async () => {
   await service.database.durablePool.query(
+    // A row that was changed takes a buffer more, so they are none of those that the lists of held payments read.
     `update account set email = $1 where id in (
-        select id from account where business_id = $2 and live and status = 'ACTIVE' order by id limit 200)`,
+        select id from account a where business_id = $2 and live and status = 'ACTIVE' and not exists (
+          select from transaction t join payment_variance v on v.transaction_id = t.id where t.account_id = a.id)
+        order by id limit 200)`,
     [CUSTOMER_OF_MANY, SEEDED_BUSINESS],
   )
   secretKey = await seedKey(service.url, SEEDED_BUSINESS, KEY_SCOPES)
@@ -168,7 +171,9 @@ describe('a page of a list', () => {
     for (const method of methods.filter(isList)) {
       const { always = {}, filters } = rows[nameOf(method)]!
       const known = ['pageSize', 'pageToken', 'limit', 'after', 'before']
-      const fields = method.input.fields.map((field) => field.localName)
+      const fields = method.input.fields
+        .filter(({ proto }) => !proto.options?.deprecated)
+        .map((field) => field.localName)
       const asked = [...Object.keys(always), ...Object.keys(filters)]
       expect(fields.filter((field) => !known.includes(field) && !asked.includes(field))).toEqual([])
     }
