@@ -158,13 +158,6 @@ describe.for(Object.keys(SHELLS) as Shell[])('%s', (shell) => {
     expect(existsSync(join(folder, 'evaluated'))).toBe(false)
   })
 
-  here('completes no ids, and says nothing, without a service', async () => {
-    const lines = [['webhook', 'delivery', 'dlv_']]
-    expect(await ask(shell, lines)).toEqual([[]])
-    const credentials = { INFLOW_GRPC_URL: await silentServer(), INFLOW_TOKEN: ADMIN_TOKEN }
-    expect(await ask(shell, lines, credentials)).toEqual([[]])
-  })
-
   here('knows all that help lists', async () => {
     const lines = tree.map(({ path }) => [...path.split(' ').filter(Boolean), '-'])
     const flags = tree.map((node) => wordsAfter(node).filter((word) => word.startsWith('-')))
@@ -175,6 +168,13 @@ describe.for(Object.keys(SHELLS) as Shell[])('%s', (shell) => {
       (await ask(shell, after)).map((words) => words.filter((word) => !word.startsWith('-'))),
     ).toEqual(commands.map((node) => wordsAfter(node).filter((word) => !word.startsWith('-'))))
   })
+})
+
+test('a word is completed with no ids, and nothing is said, without a service', async () => {
+  const lines = [['webhook', 'delivery', 'dlv_']]
+  expect(await ask('bash', lines)).toEqual([[]])
+  const credentials = { INFLOW_GRPC_URL: await silentServer(), INFLOW_TOKEN: ADMIN_TOKEN }
+  expect(await ask('bash', lines, credentials)).toEqual([[]])
 })
 
 /** Accepts connections, and never responds. @returns its URL */

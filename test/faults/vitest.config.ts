@@ -9,7 +9,6 @@ const COUNTS = {
   SCHEDULES: '500',
   DUE_SCHEDULES: '15',
   SEQUENCES: '40',
-  MODEL_SECONDS: '16',
   COPIES: '10000',
 }
 
