@@ -2,6 +2,7 @@ import type { Pool } from 'pg'
 import { beforeEach, describe, expect, test, vi } from 'vitest'
 import { createCreateAccount } from '../../src/accounts/create-account.ts'
 import { createOpenAtBank } from '../../src/accounts/open-at-bank.ts'
+import { claimPending } from '../../src/accounts/opening-store.ts'
 import type { AccountOrder, AccountResult, BankConnector, BankOf } from '../../src/banks/bank.ts'
 import { createBusiness } from '../../src/businesses/create-business.ts'
 import { createEncrypter } from '../../src/crypto/encryption.ts'
@@ -161,6 +162,27 @@ describe('one call at a time asks the bank for an account', () => {
     expect(new Set(results.map(({ account }) => account.accountNumber)).size).toBe(1)
     expect(results.filter(({ replayed }) => !replayed)).toHaveLength(1)
     expect(atBank).toHaveLength(2)
+  })
+
+  test('a call that waited does not ask again for what the first left in manual review', async () => {
+    const calls = [create(), create()]
+    await bankHas(1)
+    await until(
+      async () => sent.filter((name) => name === 'account-claim'),
+      ({ length }) => length > 0,
+    )
+    atBank[0]!.respond({ kind: 'unknown', cause: 'no response', next: 'manual review' })
+    await Promise.all(
+      calls.map((call) => expect(call).rejects.toMatchObject({ reason: 'account_in_review' })),
+    )
+    expect(atBank).toHaveLength(1)
+    // Nor does a call that read the account before it went to review.
+    const { durablePool } = db.database
+    const { rows } = await durablePool.query('select id from account where business_id = $1', [
+      businessId,
+    ])
+    nowMs += 60_000
+    expect(await claimPending(durablePool, rows[0].id, nowMs, nowMs + 1_000)).toBeUndefined()
   })
 
   test('the next call has a full claim after the bank rejects the first', async () => {
