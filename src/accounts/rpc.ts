@@ -151,18 +151,15 @@ export function createAccountRpc(
       const idNumberHashes = hashesOf(request)
       const bank = request.bank === Bank.BANK_UNSPECIFIED ? undefined : toBankCode(request.bank)
       const openingStates = toOpeningStates(request.openingStates)
-      const customerEmail = request.customerEmail || undefined
       const filter = {
-        ...{
-          businessId,
-          allowed,
-          live,
-          status,
-          idNumberHashes,
-          bank,
-          openingStates,
-          customerEmail,
-        },
+        businessId,
+        allowed,
+        live,
+        status,
+        idNumberHashes,
+        bank,
+        openingStates,
+        customerEmail: request.customerEmail || undefined,
       }
       const list = await read(async (on) => {
         const listed = await listAccounts(on, filter, page)
