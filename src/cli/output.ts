@@ -8,6 +8,10 @@ export interface Column<Row> {
   of(row: Row): string
 }
 
+/** "1 posting", "2 postings". */
+export const counted = (count: number | bigint, noun: string) =>
+  `${count} ${noun}${Number(count) === 1 ? '' : 's'}`
+
 /** Writes a result to standard output. */
 export function print(text: string): void {
   process.stdout.write(`${text}\n`)

@@ -22,7 +22,7 @@ import { columnsOf } from './columns.ts'
 import { YES } from './confirm.ts'
 import { EXIT, Failure } from './failure.ts'
 import { amount, localTime, numberFrom } from './options.ts'
-import { fields, jsonText, note, print, table, visible } from './output.ts'
+import { counted, fields, jsonText, note, print, table, visible } from './output.ts'
 import type { Progress } from './progress.ts'
 import { BUSINESS, PAGE, rpc } from './rpc-verb.ts'
 import { pagesOf, printResponse, type Service, serviceAction } from './service-action.ts'
@@ -352,7 +352,7 @@ const verifyLedger = serviceAction<{ from?: string }>(async (service, options) =
   }
   progress.end()
   const { transactions, postings, discrepancyCount, completed, cursor } = result
-  const scope = `${transactions} transactions with ${postings} postings`
+  const scope = `${counted(transactions, 'transaction')} with ${counted(postings, 'posting')}`
   if (!completed) throw new Failure(EXIT.refused, `the verification ended early, after ${scope}`)
   if (discrepancyCount > 0n) {
     throw new Failure(EXIT.refused, `${discrepancyCount} discrepancies in ${scope}`)

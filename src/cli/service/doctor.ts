@@ -34,7 +34,7 @@ import { hasListener, type OwnServers, ownServers } from '../../doctor/own-serve
 import type { Database } from '../../postgres/orm.ts'
 import { EXIT, Failure } from '../failure.ts'
 import { findService, withProfile } from '../find-service.ts'
-import { jsonText, note, print, visible } from '../output.ts'
+import { counted, jsonText, note, print, visible } from '../output.ts'
 import { readTlsOptions } from '../tls.ts'
 import { describeNoun, local } from '../verb.ts'
 import { ENV_FILE, type EnvFileOption, openEnvFile } from './env-file.ts'
@@ -102,9 +102,10 @@ function conclude(findings: readonly Finding[], json: boolean | undefined): void
   if (json) print(jsonText({ findings }, 2))
   else print(report(findings))
   const failed = findings.filter(({ level }) => level === 'fail').length
-  if (failed > 0) throw new Failure(EXIT.refused, `${failed} checks failed`)
+  if (failed > 0) throw new Failure(EXIT.refused, `${counted(failed, 'check')} failed`)
   const warned = findings.filter(({ level }) => level === 'warn').length
-  if (!json) note(warned === 0 ? 'All checks passed.' : `No check failed; ${warned} warnings.`)
+  if (!json)
+    note(warned === 0 ? 'All checks passed.' : `No check failed; ${counted(warned, 'warning')}.`)
 }
 
 function checkDatabaseAndWork(
