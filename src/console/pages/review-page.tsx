@@ -205,9 +205,10 @@ const KEYS = [
 ] as const
 
 function Keys() {
+  const isPortal = useRestricted()
   return (
     <p className="keys faint">
-      {KEYS.map(([key, does]) => (
+      {KEYS.filter(([key]) => key !== 't' || !isPortal).map(([key, does]) => (
         <span key={key}>
           <kbd>{key}</kbd> {does}
         </span>
