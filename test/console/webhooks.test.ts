@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { DeliveryStatus } from '../../gen/inflow/webhook/v1/delivery_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { openAccount, pay } from '../overview/scene.ts'
 import { hasBrowser } from '../support/browser.ts'
@@ -97,12 +98,12 @@ describe.skipIf(!hasBrowser)('the pages of webhooks', () => {
     const { deliveries } = await client.listDeliveries({ endpointId: id })
     for (const { id: deliveryId } of deliveries) await client.redeliver({ deliveryId })
     await waitUntil(async () => {
-      const { endpoints } = await client.listEndpoints({ businessId: failing.id })
-      return endpoints[0]?.failingSince === undefined
+      const answer = await client.listDeliveries({ endpointId: id })
+      return answer.deliveries.every(({ status }) => status === DeliveryStatus.DELIVERED)
     })
-    isQueueFull = true
     await go(`/webhooks?business=${failing.id}`)
     await page.getByRole('row', { name: /\/bad.*Degraded/ }).waitFor()
+    isQueueFull = true
   })
 
   it('creates an endpoint for a receiver that exists, and switches to a new text after a test', async () => {
