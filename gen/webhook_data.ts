@@ -4,12 +4,13 @@
 export interface WebhookData {
   /**
    * RESERVED_ACCOUNT_TRANSACTION for credited payments alone; RESERVED_ACCOUNT_REVERSAL, RESERVED_ACCOUNT_HELD_PAYMENT,
-   * RESERVED_ACCOUNT_RETURN, RESERVED_ACCOUNT, SETTLEMENT, SHARE or WEBHOOK_ENDPOINT.
+   * RESERVED_ACCOUNT_RETURN, RESERVED_ACCOUNT, SETTLEMENT, SHARE, PAYOUT, REFUND or WEBHOOK_ENDPOINT.
    */
   readonly type: string
   /**
    * Status of a transaction: SUCCESS or REVERSED; of an account: ACTIVE, CLOSED or EXPIRED; of a settlement:
-   * COMPLETED; of a share: SETTLED or REVERSED; of a webhook endpoint: ENABLED or DISABLED.
+   * COMPLETED; of a share: SETTLED or REVERSED; of a webhook endpoint: ENABLED or DISABLED; of a payout: a
+   * PayoutStatus, such as PAID.
    */
   readonly status: string
   /**
@@ -109,6 +110,10 @@ interface Fields {
    * A share of the payments of another business.
    */
   readonly share: WebhookShare
+  /**
+   * The payout or refund.
+   */
+  readonly payout: WebhookPayoutDetails
 }
 
 /**
@@ -257,6 +262,65 @@ export interface WebhookShare {
   readonly currency: string
 }
 
+/**
+ * A payout or refund. Amounts are in naira, as decimal strings with two decimals; what the beneficiary gets is in
+ * data.amount.
+ */
+export interface WebhookPayoutDetails {
+  /**
+   * Payout id.
+   */
+  readonly payout_id: string
+  /**
+   * The reference that the business sent.
+   */
+  readonly reference: string
+  /**
+   * What the business paid for it.
+   */
+  readonly fee: string
+  /**
+   * Stamp duty.
+   */
+  readonly duty: string
+  /**
+   * The institution of the beneficiary: six digits.
+   */
+  readonly bank_code: string
+  /**
+   * Its name.
+   */
+  readonly bank_name: string
+  /**
+   * The account number of the beneficiary.
+   */
+  readonly account_number: string
+  /**
+   * The name of the account.
+   */
+  readonly account_name: string
+  /**
+   * The narration.
+   */
+  readonly narration: string
+  /**
+   * The interbank session id; absent until the payout is paid, and if the bank states none.
+   */
+  readonly session_id?: string
+  /**
+   * Why it failed; absent: it did not.
+   */
+  readonly failure_reason?: string
+  /**
+   * The session id of the payment that it refunds; absent: it is no refund.
+   */
+  readonly refunded_transaction?: string
+  /**
+   * The settlement that it pays out; absent: none.
+   */
+  readonly settlement_id?: string
+}
+
 /** The `data` of webhooks, by kind. A later release may add kinds, and fields. */
 export interface WebhookDataByKind {
   /**
@@ -346,6 +410,86 @@ export interface WebhookDataByKind {
     'RESERVED_ACCOUNT',
     'reference' | 'merchant_reference' | 'account',
     'expected_amount' | 'metadata'
+  >
+  /**
+   * A payout was requested: its amount, fee and duty are reserved.
+   */
+  readonly PAYOUT_REQUESTED: Data<
+    'PAYOUT',
+    'amount' | 'payout',
+    never
+  >
+  /**
+   * A payout was paid by the bank.
+   */
+  readonly PAYOUT_PAID: Data<
+    'PAYOUT',
+    'amount' | 'payout',
+    never
+  >
+  /**
+   * A payout was not paid by the bank: its money is available again.
+   */
+  readonly PAYOUT_FAILED: Data<
+    'PAYOUT',
+    'amount' | 'payout',
+    never
+  >
+  /**
+   * A payout was rejected, cancelled or not approved in time: its money is available again.
+   */
+  readonly PAYOUT_CANCELLED: Data<
+    'PAYOUT',
+    'amount' | 'payout',
+    never
+  >
+  /**
+   * A payout was sent back by the bank of the beneficiary after it was paid: its amount is available again.
+   */
+  readonly PAYOUT_RETURNED: Data<
+    'PAYOUT',
+    'amount' | 'payout',
+    never
+  >
+  /**
+   * The refund of a payment was requested: its amount, fee and duty are reserved.
+   */
+  readonly REFUND_REQUESTED: Data<
+    'REFUND',
+    'amount' | 'payout',
+    never
+  >
+  /**
+   * The refund of a payment was paid by the bank.
+   */
+  readonly REFUND_PAID: Data<
+    'REFUND',
+    'amount' | 'payout',
+    never
+  >
+  /**
+   * The refund of a payment was not paid by the bank: its money is available again.
+   */
+  readonly REFUND_FAILED: Data<
+    'REFUND',
+    'amount' | 'payout',
+    never
+  >
+  /**
+   * The refund of a payment was rejected, cancelled or not approved in time: its money is available again.
+   */
+  readonly REFUND_CANCELLED: Data<
+    'REFUND',
+    'amount' | 'payout',
+    never
+  >
+  /**
+   * The refund of a payment was sent back by the bank of the beneficiary after it was paid: its amount is available again.
+   */
+  readonly REFUND_RETURNED: Data<
+    'REFUND',
+    'amount' | 'payout',
+    never
   >
   /**
    * No attempt at an endpoint succeeded for a day; sent to the other endpoints.

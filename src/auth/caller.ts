@@ -15,6 +15,8 @@ export const SCOPES = [
   'payments:write',
   'payments:reverse',
   'splits:write',
+  'payouts:write',
+  'payouts:approve',
   'webhooks:write',
   'read',
   'events:subscribe',
@@ -35,6 +37,7 @@ export const KEY_SCOPES = [
   'balances:read',
   'webhooks:read',
   'webhooks:write',
+  'payouts',
 ] as const
 
 export type KeyScope = (typeof KEY_SCOPES)[number]

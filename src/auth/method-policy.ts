@@ -18,6 +18,7 @@ export type Resource =
   | 'transaction'
   | 'portal link'
   | 'business'
+  | 'payout'
 
 /** Whose a resource is. Neither ever changes. */
 export interface Owner {
@@ -69,6 +70,7 @@ const RESOURCES: Readonly<Record<ResourceMessage, Resource | undefined>> = {
   [ResourceMessage.TRANSACTION]: 'transaction',
   [ResourceMessage.PORTAL_LINK]: 'portal link',
   [ResourceMessage.BUSINESS]: 'business',
+  [ResourceMessage.PAYOUT]: 'payout',
 }
 
 /**

@@ -36,7 +36,7 @@ export const KeyEntity = defineEntity({
     {
       name: 'api_key_scopes',
       expression:
-        "scopes <@ array['accounts:read', 'accounts:create', 'accounts:write', 'payments:read', 'payments:decide', 'payments:requery', 'payments:simulate', 'events:read', 'balances:read', 'webhooks:read', 'webhooks:write']",
+        "scopes <@ array['accounts:read', 'accounts:create', 'accounts:write', 'payments:read', 'payments:decide', 'payments:requery', 'payments:simulate', 'events:read', 'balances:read', 'webhooks:read', 'webhooks:write', 'payouts']",
     },
   ],
 })

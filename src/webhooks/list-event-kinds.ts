@@ -11,6 +11,7 @@ import { FeatureSet_FieldPresence, StructSchema, timestampFromMs } from '@bufbui
 import { type AccountSchema, AccountStatus } from '../../gen/inflow/account/v1/account_pb.ts'
 import { AmountRule } from '../../gen/inflow/account/v1/terms_pb.ts'
 import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
+import { type PayoutSchema, PayoutStatus } from '../../gen/inflow/payout/v1/payout_pb.ts'
 import { SettlementStatus } from '../../gen/inflow/settlement/v1/settlement_pb.ts'
 import type { ShareSchema } from '../../gen/inflow/settlement/v1/share_pb.ts'
 import { EventBodySchema, EventDataSchema } from '../../gen/inflow/thirdparty/v2/thirdparty_pb.ts'
@@ -208,6 +209,35 @@ const share = (of: MessageInitShape<typeof ShareSchema>): Payload => ({
   },
 })
 
+const payout = (
+  status: PayoutStatus,
+  more: Pick<
+    MessageInitShape<typeof PayoutSchema>,
+    'sessionId' | 'failureReason' | 'refundedSessionId'
+  > = {},
+): Payload => ({
+  case: 'payout',
+  value: {
+    ...more,
+    id: 'pay_01kah6j1yhsf9h1t2b3c4d5e6f',
+    reference: 'salary-7',
+    status,
+    amountMinor: 1_500_000n,
+    feeMinor: 2_500n,
+    beneficiary: {
+      bankCode: '000013',
+      bankName: 'GTBank',
+      accountNumber: '0123456789',
+      accountName: 'Ngozi Eze',
+    },
+    narration: 'Oja',
+  },
+})
+
+const PAID = { sessionId: '090286261120100000123456789012' }
+const FAILED = { failureReason: 'beneficiary_rejected' }
+const REFUNDED = { refundedSessionId: '000013261120090000123456789012' }
+
 const ENDPOINT = {
   id: 'ep_01kah6j1yhsf9h1t2b3c4d5e6f',
   url: 'https://shop.example.com',
@@ -243,6 +273,16 @@ const PAYLOADS: Readonly<Record<string, Payload>> = {
   },
   SHARE_SETTLED: share({ settlementId: 'stl_01kah6j1yhsf9h1t2b3c4d5e6f', transactionCount: 3n }),
   SHARE_REVERSED: share({ transactionId: 'txn_01kah6j1yhsf9h1t2b3c4d5e6f', transactionCount: 1n }),
+  PAYOUT_REQUESTED: payout(PayoutStatus.APPROVED),
+  PAYOUT_PAID: payout(PayoutStatus.PAID, PAID),
+  PAYOUT_FAILED: payout(PayoutStatus.FAILED, FAILED),
+  PAYOUT_CANCELLED: payout(PayoutStatus.REJECTED),
+  PAYOUT_RETURNED: payout(PayoutStatus.RETURNED, PAID),
+  REFUND_REQUESTED: payout(PayoutStatus.APPROVED, REFUNDED),
+  REFUND_PAID: payout(PayoutStatus.PAID, { ...REFUNDED, ...PAID }),
+  REFUND_FAILED: payout(PayoutStatus.FAILED, { ...REFUNDED, ...FAILED }),
+  REFUND_CANCELLED: payout(PayoutStatus.CANCELLED, REFUNDED),
+  REFUND_RETURNED: payout(PayoutStatus.RETURNED, { ...REFUNDED, ...PAID }),
   ENDPOINT_FAILING: { case: 'endpoint', value: { ...ENDPOINT, failingSince: at(-24) } },
   ENDPOINT_DISABLED: {
     case: 'endpoint',

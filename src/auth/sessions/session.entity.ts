@@ -2,7 +2,7 @@ import { defineEntity, type InferEntity, p } from '@mikro-orm/core'
 import type { Scope, SessionKind } from '../caller.ts'
 
 const SCOPES_CHECK =
-  "cardinality(scopes) > 0 and scopes <@ array['admin', 'payments:write', 'payments:reverse', 'splits:write', 'webhooks:write', 'read', 'events:subscribe']"
+  "cardinality(scopes) > 0 and scopes <@ array['admin', 'payments:write', 'payments:reverse', 'splits:write', 'payouts:write', 'payouts:approve', 'webhooks:write', 'read', 'events:subscribe']"
 
 /** An empty list would be mistaken for no restriction. */
 const BUSINESS_IDS_CHECK = 'cardinality(business_ids) > 0 and cardinality(business_ids) <= 100'
@@ -92,7 +92,7 @@ export const PortalLinkEntity = defineEntity({
     {
       name: 'portal_link_scopes',
       expression:
-        "cardinality(scopes) > 0 and scopes <@ array['payments:write', 'payments:reverse', 'splits:write', 'webhooks:write', 'read', 'events:subscribe']",
+        "cardinality(scopes) > 0 and scopes <@ array['payments:write', 'payments:reverse', 'splits:write', 'payouts:write', 'payouts:approve', 'webhooks:write', 'read', 'events:subscribe']",
     },
   ],
 })

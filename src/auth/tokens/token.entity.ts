@@ -23,7 +23,7 @@ export const TokenEntity = defineEntity({
     {
       name: 'internal_token_scopes',
       expression:
-        "cardinality(scopes) > 0 and scopes <@ array['admin', 'payments:write', 'payments:reverse', 'splits:write', 'webhooks:write', 'read', 'events:subscribe']",
+        "cardinality(scopes) > 0 and scopes <@ array['admin', 'payments:write', 'payments:reverse', 'splits:write', 'payouts:write', 'payouts:approve', 'webhooks:write', 'read', 'events:subscribe']",
     },
     {
       // An empty list would be mistaken for no restriction.

@@ -9,6 +9,7 @@ import {
 import type { Timestamp } from '@bufbuild/protobuf/wkt'
 import { type Account, AccountStatusSchema } from '../../../gen/inflow/account/v1/account_pb.ts'
 import { type Event, EventSchema } from '../../../gen/inflow/event/v1/event_pb.ts'
+import { type Payout, PayoutStatusSchema } from '../../../gen/inflow/payout/v1/payout_pb.ts'
 import {
   type Settlement,
   SettlementStatusSchema,
@@ -105,6 +106,8 @@ function fieldsOf(payload: Payload, entry: LogEntry, timeText: TimeText) {
       return settlementFields(payload.value, timeText)
     case 'share':
       return shareFields(payload.value, entry, timeText)
+    case 'payout':
+      return payoutFields(payload.value, entry, timeText)
     case 'endpoint':
       return endpointFields(payload.value, entry, timeText)
     case 'unmatchedPayment':
@@ -209,6 +212,31 @@ function shareFields(share: Share, entry: LogEntry, timeText: TimeText) {
       ...(transactionId !== '' && { transactionId }),
       transactionCount: Number(share.transactionCount),
       currency: share.currency,
+    },
+  }
+}
+
+function payoutFields(payout: Payout, entry: LogEntry, timeText: TimeText) {
+  const { beneficiary, sessionId, failureReason, settlementId, refundedSessionId } = payout
+  return {
+    type: typeOfKind(entry.kind),
+    amount: formatAmount(payout.amountMinor),
+    status: enumText(PayoutStatusSchema, payout.status),
+    createdAt: timeText.format(entry.occurredAtMs),
+    payout: {
+      payoutId: payout.id,
+      reference: payout.reference,
+      fee: formatAmount(payout.feeMinor),
+      duty: formatAmount(payout.dutyMinor),
+      bankCode: beneficiary?.bankCode ?? '',
+      bankName: beneficiary?.bankName ?? '',
+      accountNumber: beneficiary?.accountNumber ?? '',
+      accountName: beneficiary?.accountName ?? '',
+      narration: payout.narration,
+      ...(sessionId !== '' && { sessionId }),
+      ...(failureReason !== '' && { failureReason }),
+      ...(refundedSessionId !== '' && { refundedTransaction: refundedSessionId }),
+      ...(settlementId !== '' && { settlementId }),
     },
   }
 }

@@ -52,8 +52,8 @@ export type Token = Message<"inflow.admin.v1.Token"> & {
   prefix: string;
 
   /**
-   * The scopes: "admin", "payments:write", "payments:reverse", "splits:write", "webhooks:write", "read",
-   * "events:subscribe".
+   * The scopes: "admin", "payments:write", "payments:reverse", "splits:write", "payouts:write",
+   * "payouts:approve", "webhooks:write", "read", "events:subscribe".
    *
    * @generated from field: repeated string scopes = 5;
    */

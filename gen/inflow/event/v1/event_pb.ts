@@ -12,6 +12,8 @@ import type { Account } from "../../account/v1/account_pb.ts";
 import { file_inflow_account_v1_account } from "../../account/v1/account_pb.ts";
 import type { Notification } from "../../notification/v1/notification_pb.ts";
 import { file_inflow_notification_v1_notification } from "../../notification/v1/notification_pb.ts";
+import type { Payout } from "../../payout/v1/payout_pb.ts";
+import { file_inflow_payout_v1_payout } from "../../payout/v1/payout_pb.ts";
 import type { PaymentConflict } from "../../reconciliation/v1/payment_conflict_pb.ts";
 import { file_inflow_reconciliation_v1_payment_conflict } from "../../reconciliation/v1/payment_conflict_pb.ts";
 import type { UnmatchedPayment } from "../../reconciliation/v1/unmatched_payment_pb.ts";
@@ -30,7 +32,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file inflow/event/v1/event.proto.
  */
 export const file_inflow_event_v1_event: GenFile = /*@__PURE__*/
-  fileDesc("ChtpbmZsb3cvZXZlbnQvdjEvZXZlbnQucHJvdG8SD2luZmxvdy5ldmVudC52MSK1BQoFRXZlbnQSCgoCaWQYASABKAkSDgoGY3Vyc29yGAIgASgJEhAKCHBvc2l0aW9uGAMgASgDEhMKC2J1c2luZXNzX2lkGAQgASgJEhkKEWJ1c2luZXNzX3NlcXVlbmNlGAUgASgDEgwKBGtpbmQYBiABKAkSLwoLb2NjdXJyZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjkKC3RyYW5zYWN0aW9uGAggASgLMiIuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uSAASLQoHYWNjb3VudBgJIAEoCzIaLmluZmxvdy5hY2NvdW50LnYxLkFjY291bnRIABI2CgpzZXR0bGVtZW50GAogASgLMiAuaW5mbG93LnNldHRsZW1lbnQudjEuU2V0dGxlbWVudEgAEi8KCGVuZHBvaW50GAsgASgLMhsuaW5mbG93LndlYmhvb2sudjEuRW5kcG9pbnRIABJHChF1bm1hdGNoZWRfcGF5bWVudBgNIAEoCzIqLmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5Vbm1hdGNoZWRQYXltZW50SAASQQoRaGVsZF9ub3RpZmljYXRpb24YFSABKAsyJC5pbmZsb3cubm90aWZpY2F0aW9uLnYxLk5vdGlmaWNhdGlvbkgAEkUKEHBheW1lbnRfY29uZmxpY3QYFiABKAsyKS5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuUGF5bWVudENvbmZsaWN0SAASLAoFc2hhcmUYMyABKAsyGy5pbmZsb3cuc2V0dGxlbWVudC52MS5TaGFyZUgAEgwKBGxpdmUYDCABKAgSDQoFZXBvY2gYDiABKAUSEwoLdHJhY2VwYXJlbnQYDyABKAlCCQoHcGF5bG9hZGIGcHJvdG8z", [file_google_protobuf_timestamp, file_inflow_account_v1_account, file_inflow_notification_v1_notification, file_inflow_reconciliation_v1_payment_conflict, file_inflow_reconciliation_v1_unmatched_payment, file_inflow_settlement_v1_settlement, file_inflow_settlement_v1_share, file_inflow_transaction_v1_transaction, file_inflow_webhook_v1_endpoint]);
+  fileDesc("ChtpbmZsb3cvZXZlbnQvdjEvZXZlbnQucHJvdG8SD2luZmxvdy5ldmVudC52MSLhBQoFRXZlbnQSCgoCaWQYASABKAkSDgoGY3Vyc29yGAIgASgJEhAKCHBvc2l0aW9uGAMgASgDEhMKC2J1c2luZXNzX2lkGAQgASgJEhkKEWJ1c2luZXNzX3NlcXVlbmNlGAUgASgDEgwKBGtpbmQYBiABKAkSLwoLb2NjdXJyZWRfYXQYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjkKC3RyYW5zYWN0aW9uGAggASgLMiIuaW5mbG93LnRyYW5zYWN0aW9uLnYxLlRyYW5zYWN0aW9uSAASLQoHYWNjb3VudBgJIAEoCzIaLmluZmxvdy5hY2NvdW50LnYxLkFjY291bnRIABI2CgpzZXR0bGVtZW50GAogASgLMiAuaW5mbG93LnNldHRsZW1lbnQudjEuU2V0dGxlbWVudEgAEi8KCGVuZHBvaW50GAsgASgLMhsuaW5mbG93LndlYmhvb2sudjEuRW5kcG9pbnRIABJHChF1bm1hdGNoZWRfcGF5bWVudBgNIAEoCzIqLmluZmxvdy5yZWNvbmNpbGlhdGlvbi52MS5Vbm1hdGNoZWRQYXltZW50SAASQQoRaGVsZF9ub3RpZmljYXRpb24YFSABKAsyJC5pbmZsb3cubm90aWZpY2F0aW9uLnYxLk5vdGlmaWNhdGlvbkgAEkUKEHBheW1lbnRfY29uZmxpY3QYFiABKAsyKS5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuUGF5bWVudENvbmZsaWN0SAASLAoFc2hhcmUYMyABKAsyGy5pbmZsb3cuc2V0dGxlbWVudC52MS5TaGFyZUgAEioKBnBheW91dBg0IAEoCzIYLmluZmxvdy5wYXlvdXQudjEuUGF5b3V0SAASDAoEbGl2ZRgMIAEoCBINCgVlcG9jaBgOIAEoBRITCgt0cmFjZXBhcmVudBgPIAEoCUIJCgdwYXlsb2FkYgZwcm90bzM", [file_google_protobuf_timestamp, file_inflow_account_v1_account, file_inflow_notification_v1_notification, file_inflow_payout_v1_payout, file_inflow_reconciliation_v1_payment_conflict, file_inflow_reconciliation_v1_unmatched_payment, file_inflow_settlement_v1_settlement, file_inflow_settlement_v1_share, file_inflow_transaction_v1_transaction, file_inflow_webhook_v1_endpoint]);
 
 /**
  * One event: a change that was committed.
@@ -157,6 +159,14 @@ export type Event = Message<"inflow.event.v1.Event"> & {
      */
     value: Share;
     case: "share";
+  } | {
+    /**
+     * The payout at the time of the event: PAYOUT_… and REFUND_… events.
+     *
+     * @generated from field: inflow.payout.v1.Payout payout = 52;
+     */
+    value: Payout;
+    case: "payout";
   } | { case: undefined; value?: undefined };
 
   /**

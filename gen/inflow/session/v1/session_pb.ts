@@ -45,8 +45,8 @@ export type Caller = Message<"inflow.session.v1.Caller"> & {
   name: string;
 
   /**
-   * The scopes: "admin", "payments:write", "payments:reverse", "splits:write", "webhooks:write", "read",
-   * "events:subscribe".
+   * The scopes: "admin", "payments:write", "payments:reverse", "splits:write", "payouts:write",
+   * "payouts:approve", "webhooks:write", "read", "events:subscribe".
    *
    * @generated from field: repeated string scopes = 4;
    */
@@ -188,8 +188,8 @@ export type Session = Message<"inflow.session.v1.Session"> & {
   name: string;
 
   /**
-   * The scopes: "admin", "payments:write", "payments:reverse", "splits:write", "webhooks:write", "read",
-   * "events:subscribe".
+   * The scopes: "admin", "payments:write", "payments:reverse", "splits:write", "payouts:write",
+   * "payouts:approve", "webhooks:write", "read", "events:subscribe".
    *
    * @generated from field: repeated string scopes = 5;
    */
@@ -274,7 +274,8 @@ export type PortalLink = Message<"inflow.session.v1.PortalLink"> & {
   businessId: string;
 
   /**
-   * The scopes: "payments:write", "payments:reverse", "splits:write", "webhooks:write", "read", "events:subscribe".
+   * The scopes: "payments:write", "payments:reverse", "splits:write", "payouts:write",
+   * "payouts:approve", "webhooks:write", "read", "events:subscribe".
    *
    * @generated from field: repeated string scopes = 3;
    */
