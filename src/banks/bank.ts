@@ -1,4 +1,5 @@
 import { Fault, type FieldFault } from '../core/errors.ts'
+import type { TransferConnector } from './transfer.ts'
 
 /** The codes by which businesses name the banks. */
 export const BANK_CODES = ['9PSB', 'SAFEHAVEN', 'PROVIDUS', 'PALMPAY'] as const
@@ -236,6 +237,8 @@ export interface BankConnector {
   readonly fixesExpiry?: true
   /** Absent if the bank cannot close accounts: the account is then blocked on our side. */
   readonly closeAccount?: (account: AccountAtBank, signal: AbortSignal) => Promise<Closing>
+  /** Absent if no money goes out at this bank: for example, its operational account is not set. */
+  readonly transfers?: TransferConnector
 }
 
 /** A connector to a real bank. */
