@@ -21,6 +21,7 @@ import { registerEventMetrics } from '../events/metrics.ts'
 import { createRetention } from '../events/retention.ts'
 import { createSequencer } from '../events/sequencer.ts'
 import { Tail } from '../events/tail.ts'
+import { verifyPayouts } from '../payouts/verify-payouts.ts'
 import { createBatchMetrics } from '../postgres/batcher.ts'
 import { DEADLINES } from '../postgres/client.ts'
 import { createHeartbeat } from '../postgres/heartbeat.ts'
@@ -35,6 +36,7 @@ import { createSettlements } from '../settlement/settlements.ts'
 import { dispatchedUpTo } from '../webhooks/deliveries/backlog.ts'
 import { createWebhooks, type Webhooks, type WebhooksOptions } from '../webhooks/webhooks.ts'
 import { composePayments } from './compose-payments.ts'
+import { composePayouts } from './compose-payouts.ts'
 import type { ServiceOptions } from './service-options.ts'
 import { VERSION } from './version.ts'
 
@@ -63,7 +65,8 @@ export function composeDomains(runtime: Runtime, options: ServiceOptions, encryp
   const requests = createRequestLog(runtime)
   const aliasOf = createAliasOf(database.orm)
   const payments = composePayments(runtime, { config, encrypter, observeBatches, aliasOf })
-  const settlements = createSettlements(runtime)
+  const payouts = composePayouts(runtime, { config, encrypter, payments, timeText })
+  const settlements = createSettlements(runtime, { verifyPayouts })
   const exchange = createExchange(runtime, { share: createShareBuckets(database.relaxedPool) })
   const limits = createRateLimits(runtime, {
     defaults: config.rateLimits,
@@ -83,6 +86,7 @@ export function composeDomains(runtime: Runtime, options: ServiceOptions, encryp
     aliasOf,
     payments,
     settlements,
+    payouts,
     exchange,
     limits,
     sessions: composeSessions(runtime, options, encrypter),

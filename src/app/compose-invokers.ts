@@ -7,6 +7,7 @@ import { BusinessService } from '../../gen/inflow/business/v1/business_service_p
 import { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
 import { NotificationService } from '../../gen/inflow/notification/v1/notification_service_pb.ts'
 import { OverviewService } from '../../gen/inflow/overview/v1/overview_service_pb.ts'
+import { PayoutService } from '../../gen/inflow/payout/v1/payout_service_pb.ts'
 import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import { SandboxService } from '../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
 import { SessionService } from '../../gen/inflow/session/v1/session_service_pb.ts'
@@ -42,6 +43,7 @@ import { eventOwner } from '../events/read-log.ts'
 import { createEventRpc, STREAM_TIMING } from '../events/subscribe.ts'
 import { createNotificationRpc } from '../notifications/rpc.ts'
 import { createOverviewRpc } from '../overview/rpc.ts'
+import { findPayout } from '../payouts/store.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import { createSemaphore } from '../postgres/semaphore.ts'
 import { requeryAccount } from '../reconciliation/requery-account.ts'
@@ -204,6 +206,7 @@ function operatorServices({
   const { recordPayment, reconciling, isSimulated, batches } = domains.payments
   return [
     implement(SettlementService, settlements.rpc),
+    implement(PayoutService, domains.payouts.rpc),
     implement(
       OverviewService,
       createOverviewRpc(runtime, {
@@ -271,6 +274,7 @@ function composePipeline(runtime: Runtime, options: Options): Pipeline {
           delivery: (id) => deliveryOwner(orm.em.fork(), id),
           event: (id) => eventOwner(durablePool, id),
           transaction: (id) => transactionOwner(durablePool, id),
+          payout: (id) => findPayout(durablePool, id),
           // Only fields of methods for tokens name a business, and those have no mode.
           business: async (id) => ({ businessId: id, live: true }),
           'portal link': (id) => portalLinkOwner(database, id),

@@ -8,7 +8,7 @@ import type { BankCode, BankConnector, BankOf, IsSimulated } from '../banks/bank
 import { createReportBreakers } from '../banks/breakers.ts'
 import { type BankMetrics, createBankMetrics } from '../banks/metrics.ts'
 import { createSandboxBank } from '../banks/sandbox.ts'
-import { type ServedBank, serveBanks } from '../banks/serve-banks.ts'
+import { type BankCondition, type ServedBank, serveBanks } from '../banks/serve-banks.ts'
 import type { Config } from '../config/config.ts'
 import { newId } from '../core/ids.ts'
 import type { Loop } from '../core/loop.ts'
@@ -59,6 +59,8 @@ export interface Payments {
   readonly reconciling: ReconcileDependencies
   /** Reports the circuit breakers of this process: each worker has its own. */
   readonly breakers: Pick<Loop, 'start'>
+  /** What is known of each live bank: its breaker, and whether it denies access. */
+  readonly conditions: ReadonlyMap<BankCode, () => BankCondition>
   start(): void
   stop(): Promise<void>
 }
@@ -137,6 +139,7 @@ export function composePayments(runtime: Runtime, options: Options): Payments {
     notifications,
     reconciling,
     breakers: reportBreakers,
+    conditions,
     start() {
       openings.start()
       endings.start()

@@ -30,6 +30,17 @@ import {
 import { NotificationEntity, PaymentKeyEntity } from '../notifications/notification.entity.ts'
 import { PaymentHourEntity } from '../overview/figures/payment-hour.entity.ts'
 import { ReviewNoteEntity } from '../overview/review-note.entity.ts'
+import {
+  FloatEntity,
+  PayoutBeneficiaryEntity,
+  PayoutDayEntity,
+  PayoutEntity,
+  PayoutPauseEntity,
+  PayoutPolicyEntity,
+  PayoutPostingEntity,
+  PayoutRefundEntity,
+  PayoutStepEntity,
+} from '../payouts/payout.entity.ts'
 import type { Entities } from '../postgres/orm.ts'
 import { RunEntity } from '../reconciliation/run.entity.ts'
 import {
@@ -108,4 +119,13 @@ export const ENTITIES: Entities = [
   RateBucketEntity,
   PaymentHourEntity,
   ReviewNoteEntity,
+  PayoutEntity,
+  PayoutStepEntity,
+  PayoutPostingEntity,
+  PayoutDayEntity,
+  PayoutRefundEntity,
+  PayoutBeneficiaryEntity,
+  PayoutPauseEntity,
+  PayoutPolicyEntity,
+  FloatEntity,
 ]

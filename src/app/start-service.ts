@@ -93,7 +93,7 @@ export async function startService(given: ServiceOptions): Promise<Service> {
   const draining = drain.signal
   const loops = watchLoops(log, given.clock)
   const domains = composeDomains(runtime, given, encrypter)
-  const { webhooks, events, keyUses, requests, payments, settlements } = domains
+  const { webhooks, events, keyUses, requests, payments, settlements, payouts } = domains
   const { exchange, limits } = domains
   const { logo } = config.console.portal
   const console = config.console.enabled
@@ -161,6 +161,7 @@ export async function startService(given: ServiceOptions): Promise<Service> {
         grpc.close(DRAIN_MS),
         webhooks.stop(),
         settlements.stop(),
+        payouts.stop(),
       ])
       const uses = [keyUses.stop(), requests.stop()]
       await Promise.all([events.stop(), ...uses, payments.stop(), background.stop()])
@@ -211,7 +212,7 @@ interface BackgroundWork {
 
 function createBackgroundWork(runtime: Runtime, dependencies: Dependencies): BackgroundWork {
   const { config, domains, encrypter } = dependencies
-  const { relay, settlements, payments } = domains
+  const { relay, settlements, payments, payouts } = domains
   const auditExport = createAuditExport(runtime, { keys: encrypter })
   const tables = partitionedTables(runtime, config)
   const partitions = createPartitionJob(runtime, tables)
@@ -227,6 +228,7 @@ function createBackgroundWork(runtime: Runtime, dependencies: Dependencies): Bac
       relay?.start()
       settlements.start()
       payments.start()
+      payouts.start()
     },
     stop: () =>
       Promise.all([

@@ -23,6 +23,8 @@ interface SimulateTransfer extends PaymentTrace {
   readonly sessionId: string
   /** Empty: a placeholder name. */
   readonly payerName: string
+  /** The mode of the account; absent: any. */
+  readonly live?: boolean
 }
 
 /**
@@ -42,7 +44,10 @@ export async function simulateTransfer(
 ): Promise<RecordResult & { readonly sessionId: string }> {
   const accounts = await getOpenAccountsByNumber(durablePool, request.accountNumber)
   const account = accounts.find(
-    (each) => each.connector === 'sandbox' && isCreditable(each, isSimulated),
+    (each) =>
+      each.connector === 'sandbox' &&
+      isCreditable(each, isSimulated) &&
+      each.live === (request.live ?? each.live),
   )
   if (account === undefined) {
     const text = `The sandbox serves no live account at ${accounts[0].bank}; use a test account`

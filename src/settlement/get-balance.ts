@@ -17,18 +17,23 @@ import {
   toBalance,
 } from './settlement.ts'
 
+/** A balance with what is reserved for payouts, which left the other parts of it. */
+export interface CurrentBalance extends Balance {
+  readonly reservedMinor: bigint
+}
+
 /**
  * The current balance of a business, including every committed payment.
  *
  * @throws Fault not_found (the business), unavailable (after a restore, until its events are numbered)
  */
-export async function getBalance(database: Database, key: BalanceKey): Promise<Balance> {
+export async function getBalance(database: Database, key: BalanceKey): Promise<CurrentBalance> {
   await getBusiness(database, key.businessId)
   return database.read((on) => readCurrentBalance(on, key))
 }
 
 /** @throws Fault unavailable (after a restore, until its events are numbered) */
-export async function readCurrentBalance(on: Queryable, key: BalanceKey): Promise<Balance> {
+export async function readCurrentBalance(on: Queryable, key: BalanceKey): Promise<CurrentBalance> {
   const { isCurrent, ...balance } = await readBalance(on, key)
   if (!isCurrent) {
     throw new Fault('unavailable', 'The database was restored and its event log is not ready yet', {
@@ -48,8 +53,10 @@ export async function readCurrentBalance(on: Queryable, key: BalanceKey): Promis
 export async function readBalance(
   client: Queryable,
   { businessId, live }: BalanceKey,
-): Promise<Balance & { readonly isCurrent: boolean }> {
-  const { rows } = await client.query<BalanceRow & { readonly is_current: boolean }>({
+): Promise<CurrentBalance & { readonly isCurrent: boolean }> {
+  const { rows } = await client.query<
+    BalanceRow & { readonly reserved_minor: string; readonly is_current: boolean }
+  >({
     name: 'balance-read',
     // The two parts from the outbox are the events that were not visible to the last tick: they began after its
     // snapshot, or were in progress then. The index of transaction ids finds them.
@@ -86,13 +93,16 @@ export async function readBalance(
       select coalesce(sum(pending_minor), 0) as pending_minor,
         coalesce(sum(available_minor), 0) as available_minor,
         coalesce(sum(fees_minor), 0) as fees_minor,
+        -- In the same snapshot. The domain of payouts, which is above this one, has the function.
+        (select reserved_minor($1, $2)) as reserved_minor,
         (select is_current from state) as is_current
       from part`,
     values: [businessId, live],
   })
   const row = rows[0]
   if (row === undefined) throw new Error('an aggregate query must return a row')
-  return { ...toBalance(row), isCurrent: row.is_current }
+  const reservedMinor = BigInt(row.reserved_minor)
+  return { ...toBalance(row), reservedMinor, isCurrent: row.is_current }
 }
 
 /** One page of settlements, newest first. @throws Fault validation_failed (the page token) */

@@ -63,12 +63,14 @@ export function encodeSettlementEvent(
   return encodeEvent(event)
 }
 
-export function toBalanceMessage(balance: Balance): BalanceMessage {
+/** @param reservedMinor what is reserved for payouts; a statement does not show it */
+export function toBalanceMessage(balance: Balance, reservedMinor = 0n): BalanceMessage {
   return create(BalanceSchema, {
     pendingMinor: toInt64(balance.pendingMinor),
     availableMinor: toInt64(balance.availableMinor),
     feesMinor: toInt64(balance.feesMinor),
     currency: CURRENCY,
+    reservedMinor: toInt64(reservedMinor),
   })
 }
 

@@ -21,10 +21,12 @@ import {
 import { previewSettlement } from './runs/preview-settlement.ts'
 import type { SettlementContext } from './runs/run-settlement.ts'
 import { settle } from './runs/settle.ts'
+import type { VerifyPayouts } from './verify-balance.ts'
 import { verifyLedger } from './verify-ledger.ts'
 
 export function createSettlementRpc(
   dependencies: SettlementContext,
+  verifyPayouts: VerifyPayouts,
 ): ServiceImpl<typeof SettlementService> {
   const { database } = dependencies
   return {
@@ -76,8 +78,8 @@ export function createSettlementRpc(
     },
     async getBalance(request) {
       const key = { businessId: request.businessId, live: isLive(request) }
-      const balance = await getBalance(database, key)
-      return { balance: toBalanceMessage(balance) }
+      const { reservedMinor, ...balance } = await getBalance(database, key)
+      return { balance: toBalanceMessage(balance, reservedMinor) }
     },
     async listEntries(request) {
       const { businessId, settlementId, pageSize, pageToken } = request
@@ -117,7 +119,7 @@ export function createSettlementRpc(
       return { holidays: [...rows], nextPageToken }
     },
     async *verifyLedger({ from }) {
-      for await (const progress of verifyLedger(database.durablePool, from)) {
+      for await (const progress of verifyLedger(database.durablePool, verifyPayouts, from)) {
         yield {
           transactions: BigInt(progress.transactions),
           postings: BigInt(progress.postings),

@@ -16,12 +16,16 @@ import { CALL_MAX_MS } from './runs/settle.ts'
 import type { BalanceKey } from './settlement.ts'
 import { followPayments, sweepDue } from './sweep-due.ts'
 import { createFindCalendar, readCalendars } from './terms.ts'
+import type { VerifyPayouts } from './verify-balance.ts'
 
 /** The maximum number of concurrent settlement transactions of one instance. */
 const CONCURRENCY_MAX = 4
 
 /** The settlement service: its RPCs and the job that settles by the schedule. */
-export function createSettlements(runtime: Runtime) {
+export function createSettlements(
+  runtime: Runtime,
+  { verifyPayouts }: { readonly verifyPayouts: VerifyPayouts },
+) {
   const { database, clock } = runtime
   const context = {
     ...runtime,
@@ -32,7 +36,7 @@ export function createSettlements(runtime: Runtime) {
   const job = createSettlementJob(context)
   const findCalendar = createFindCalendar(database.durablePool, clock)
   return {
-    rpc: createSettlementRpc(context),
+    rpc: createSettlementRpc(context, verifyPayouts),
     start: job.start,
     stop: job.stop,
     /** Returns, for each of some businesses, a function from the time a payment was recorded to when it is settled. */

@@ -32,6 +32,18 @@ export interface Part {
   readonly discrepancyCount: number
 }
 
+/** Verifies the payouts of a balance, which a domain above this one makes. @returns also what their postings add to it */
+export type VerifyPayouts = (
+  client: PoolClient,
+  key: BalanceKey,
+) => Promise<{
+  readonly discrepancies: readonly Discrepancy[]
+  readonly count: number
+  readonly pendingMinor: bigint
+  readonly availableMinor: bigint
+  readonly feesMinor: bigint
+}>
+
 const TRANSACTIONS_MAX = 5_000
 
 /** How many payloads are decoded at once: a few milliseconds of this process. */
@@ -53,6 +65,7 @@ const OVERLAP_MS = { transactions: 30 * MINUTE_MS, events: 60 * MINUTE_MS }
  */
 export async function* verifyBalance(
   client: PoolClient,
+  verifyPayouts: VerifyPayouts,
   key: BalanceKey,
   sinceMs: number,
 ): AsyncGenerator<Part> {
@@ -64,18 +77,24 @@ export async function* verifyBalance(
   if (sinceMs === 0) {
     const shares = await verifyShares(client, key)
     yield found(shares.discrepancies, shares.count)
+    const payouts = await verifyPayouts(client, key)
+    yield found(payouts.discrepancies, payouts.count)
     const compare = (name: string, recorded: bigint, sum: bigint): Discrepancy[] =>
       recorded === sum
         ? []
         : [{ subject, problem: `${name} is ${recorded}; its postings add up to ${sum}` }]
     yield found([
-      ...compare('the pending balance', balance.pendingMinor, posted.pending),
+      ...compare(
+        'the pending balance',
+        balance.pendingMinor,
+        posted.pending + payouts.pendingMinor,
+      ),
       ...compare(
         'the available balance',
         balance.availableMinor,
-        posted.available + shares.available,
+        posted.available + shares.available + payouts.availableMinor,
       ),
-      ...compare('the fee total', balance.feesMinor, posted.fees),
+      ...compare('the fee total', balance.feesMinor, posted.fees + payouts.feesMinor),
     ])
   }
   if (balance.pendingMinor < 0n) {

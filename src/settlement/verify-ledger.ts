@@ -15,6 +15,7 @@ import {
   type Part,
   pagesOf,
   readDatabaseTime,
+  type VerifyPayouts,
   verifyBalance,
 } from './verify-balance.ts'
 
@@ -54,7 +55,11 @@ const FIRST: BalanceKey = { businessId: '', live: false }
  * after a completed one with what was written since it began; empty: verifies everything
  * @throws Fault validation_failed (the cursor)
  */
-export async function* verifyLedger(pool: Pool, from = ''): AsyncGenerator<Verification> {
+export async function* verifyLedger(
+  pool: Pool,
+  verifyPayouts: VerifyPayouts,
+  from = '',
+): AsyncGenerator<Verification> {
   const nowMs = await readDatabaseTime(pool)
   let cursor: VerificationCursor = { sinceMs: 0, startedAtMs: nowMs, after: undefined }
   if (from !== '') {
@@ -79,7 +84,7 @@ export async function* verifyLedger(pool: Pool, from = ''): AsyncGenerator<Verif
   for (;;) {
     const key = await findNextBalance(pool, cursor.after ?? FIRST)
     if (key === undefined) break
-    for await (const part of inSnapshot(pool, key, cursor.sinceMs)) {
+    for await (const part of inSnapshot(pool, verifyPayouts, key, cursor.sinceMs)) {
       if (part.transactions > 0 || part.discrepancyCount > 0) yield progress(part)
     }
     cursor = { ...cursor, after: key }
@@ -92,14 +97,19 @@ export async function* verifyLedger(pool: Pool, from = ''): AsyncGenerator<Verif
   yield progress(found([]), true)
 }
 
-async function* inSnapshot(pool: Pool, key: BalanceKey, sinceMs: number): AsyncGenerator<Part> {
+async function* inSnapshot(
+  pool: Pool,
+  verifyPayouts: VerifyPayouts,
+  key: BalanceKey,
+  sinceMs: number,
+): AsyncGenerator<Part> {
   const client = await pool.connect()
   let isDone = false
   try {
     await client.query(
       `begin isolation level repeatable read read only; set local statement_timeout = ${STATEMENT_MS}; lock table only event_log, only outbox in access share mode`,
     )
-    yield* verifyBalance(client, key, sinceMs)
+    yield* verifyBalance(client, verifyPayouts, key, sinceMs)
     await client.query('commit')
     isDone = true
   } finally {

@@ -66,6 +66,7 @@ export async function reverseLocked(
   if (!isLegalTransition(transaction, { status: 'REVERSED', settled })) {
     throw new Fault('not_reversible', 'Only a successful payment can be reversed')
   }
+  await requireNoRefunds(client, transaction.id)
   const reversal = { reason, reversedAtMs: nowMs }
   const variance = returnedOf(transaction.variance, nowMs)
   const after: StoredTransaction = { ...transaction, status: 'REVERSED', reversal, variance }
@@ -80,6 +81,13 @@ export async function reverseLocked(
     details: { reason, amountMinor: `${transaction.amountMinor}`, settled },
   })
   return after
+}
+
+/** The row is locked, so no refund begins meanwhile. @throws Fault not_reversible */
+async function requireNoRefunds(client: PoolClient, id: string): Promise<void> {
+  const { rows } = await client.query<{ minor: string }>('select refunded_minor($1) as minor', [id])
+  if (rows[0]?.minor === '0') return
+  throw new Fault('not_reversible', 'The payment has refunds: its money would leave twice')
 }
 
 /** The recipients of a settled payment give their shares back. */

@@ -10,6 +10,7 @@ import type { SettlementContext } from '../../src/settlement/runs/run-settlement
 import { settle } from '../../src/settlement/runs/settle.ts'
 import { createSettlementJob } from '../../src/settlement/settlements.ts'
 import { DEFAULT_TERMS, type Terms } from '../../src/settlement/terms.ts'
+import { verifyPayouts } from '../../src/payouts/verify-payouts.ts'
 import { verifyLedger } from '../../src/settlement/verify-ledger.ts'
 import { createRecordPayment } from '../../src/transactions/record-payment.ts'
 import { reverseTransaction } from '../../src/transactions/reverse-transaction.ts'
@@ -170,7 +171,7 @@ export async function payAt(
 export async function findDiscrepancies(pool: Pool): Promise<string[]> {
   const found: string[] = []
   let completed = false
-  for await (const progress of verifyLedger(pool)) {
+  for await (const progress of verifyLedger(pool, verifyPayouts)) {
     found.push(...progress.discrepancies.map(({ subject, problem }) => `${subject}: ${problem}`))
     completed = progress.completed
   }

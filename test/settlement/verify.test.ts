@@ -1,3 +1,4 @@
+import { verifyPayouts } from '../../src/payouts/verify-payouts.ts'
 import { fromBinary, toBinary } from '@bufbuild/protobuf'
 import type { Pool } from 'pg'
 import { beforeAll, describe, expect, test } from 'vitest'
@@ -311,7 +312,7 @@ test('a verification reports nothing while payments are recorded, settled and re
   await sequence(instance.durablePool)
   let step = 0
   const found: unknown[] = []
-  for await (const { discrepancies } of verifyLedger(instance.durablePool)) {
+  for await (const { discrepancies } of verifyLedger(instance.durablePool, verifyPayouts)) {
     found.push(...discrepancies)
     step += 1
     const transactionId = await pay(accountNumber, `${step}`)
@@ -326,7 +327,7 @@ test('a verification reports nothing while payments are recorded, settled and re
 /** Verifies from a cursor. @returns the progress, up to the first that `until` accepts */
 async function verifyFrom(cursor: string, until = (_: Verification) => false) {
   const progress: Verification[] = []
-  for await (const each of verifyLedger(db.database.durablePool, cursor)) {
+  for await (const each of verifyLedger(db.database.durablePool, verifyPayouts, cursor)) {
     progress.push(each)
     if (until(each)) break
   }

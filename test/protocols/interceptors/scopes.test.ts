@@ -43,6 +43,10 @@ const SCOPE_METHODS: Readonly<Record<Scope, RegExp>> = {
     /^(TransactionService\.ReverseTransaction|HeldPaymentService\.CompleteReturn|OverviewService\.UpdateReviewItem|SessionService\.(GetCaller|CreateSignInCode))$/,
   'splits:write':
     /^(AccountService\.SetAccountSplit|SessionService\.(GetCaller|CreateSignInCode))$/,
+  'payouts:write':
+    /^(PayoutService\.(ListBanks|ResolveAccountName|CreatePayout|CancelPayout|RefundTransaction)|SessionService\.(GetCaller|CreateSignInCode))$/,
+  'payouts:approve':
+    /^(PayoutService\.(ApprovePayout|RejectPayout|ResolvePayout|PausePayouts|ResumePayouts)|SessionService\.(GetCaller|CreateSignInCode))$/,
   'webhooks:write':
     /^(WebhookService\.(CreateEndpoint|UpdateEndpoint|DeleteEndpoint|RotateSecret|SwitchSecret|SendTestEvent|Rehearse|Redeliver|SkipDelivery|Recover)|OverviewService\.UpdateReviewItem|SessionService\.(GetCaller|CreateSignInCode))$/,
   read: /^(\w+\.(Get|List|Summarize|Preview)\w+|OverviewService\.Search|AdminService\.VerifyAudit|SessionService\.CreateSignInCode)$/,
@@ -62,6 +66,7 @@ const KEY_SCOPE_METHODS: Readonly<Record<KeyScope, RegExp>> = {
   'events:read': /^ListEvents$/,
   'balances:read': /^(GetBalance|ListSettlements|GetStatement)$/,
   'webhooks:read': /^List(Webhooks|Deliveries)$/,
+  payouts: /^$/,
   'webhooks:write': /^((Create|Update|Delete|Test)Webhook|Redeliver|SkipDelivery)$/,
 }
 

@@ -91,6 +91,7 @@ async function findResources(): Promise<Record<Resource, string>> {
       businessId,
     ),
     [Resource.PORTAL_LINK]: scene.portalLinkId,
+    [Resource.PAYOUT]: scene.payoutId,
   }
 }
 

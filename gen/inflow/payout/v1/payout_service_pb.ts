@@ -1204,8 +1204,8 @@ export const PayoutService: GenService<{
    * Requests a payout: reserves its amount, fee and duty, and sends it to a bank unless it needs an approval. A
    * repeat with the same reference and details returns the original payout.
    *
-   * Errors: INVALID_ARGUMENT (validation_failed: also a resolution that is expired or of another business;
-   * amount_above_limit; name_mismatch: the bank states another name), NOT_FOUND (not_found: the business),
+   * Errors: INVALID_ARGUMENT (validation_failed: also a resolution that is expired or of another business, or an
+   * amount above a limit; name_mismatch: the bank states another name), NOT_FOUND (not_found: the business),
    * ALREADY_EXISTS (duplicate_reference: the reference was used with other details), FAILED_PRECONDITION
    * (insufficient_balance; payouts_paused: those of the business are), UNAVAILABLE (bank_unavailable,
    * unavailable).

@@ -258,7 +258,8 @@ export type Balance = Message<"inflow.settlement.v1.Balance"> & {
   pendingMinor: bigint;
 
   /**
-   * Settled payments, less fees, reversals, and what was paid out or is reserved for payouts.
+   * Settled payments, less fees, reversals, and what was paid out or is reserved for payouts. Negative if
+   * the business owes money: a payment was reversed after it was paid out.
    *
    * @generated from field: int64 available_minor = 2;
    */

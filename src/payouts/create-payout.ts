@@ -1,0 +1,332 @@
+import type { PoolClient } from 'pg'
+import type { Actor } from '../auth/caller.ts'
+import { getBusiness } from '../businesses/get-business.ts'
+import { Fault, invalidFields } from '../core/errors.ts'
+import { newId } from '../core/ids.ts'
+import { formatAmount } from '../core/money.ts'
+import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
+import type { Runtime } from '../postgres/runtime.ts'
+import type { Semaphore } from '../postgres/semaphore.ts'
+import { readCurrentBalance } from '../settlement/get-balance.ts'
+import { bankReferenceOf, type Payout, type PayoutPurpose, type Source } from './payout.ts'
+import {
+  approvalReason,
+  dutyOf,
+  feeOf,
+  limitFault,
+  type PayoutPolicy,
+  readPolicies,
+} from './policy.ts'
+import {
+  type NameContext,
+  type RequestedAccount,
+  type ResolvedAccount,
+  resolveAccount,
+} from './resolve-name.ts'
+import { findByReference, insertPayout, lagosDate } from './store.ts'
+
+/** What requesting payouts needs. */
+export interface PayoutContext extends Runtime, NameContext {
+  /** Limits how many requests hold a connection while they wait for the lock of a balance. */
+  readonly semaphore: Semaphore
+  /** Reports that a payout may be sent. */
+  readonly wake: () => void
+}
+
+/** A request for a payout. */
+export interface PayoutRequest {
+  readonly businessId: string
+  readonly live: boolean
+  /** Unique for the business and mode. */
+  readonly reference: string
+  readonly amountMinor: bigint
+  readonly account: RequestedAccount
+  /** Names the account in place of an expected name; may be empty. */
+  readonly resolution: string
+  /** Empty: the name of the business. */
+  readonly narration: string
+}
+
+/** A payout as it is reserved: its account is known. */
+export interface Reservation extends Pick<PayoutRequest, 'businessId' | 'live' | 'reference'> {
+  readonly purpose: PayoutPurpose
+  readonly source: Source
+  readonly amountMinor: bigint
+  readonly resolved: ResolvedAccount
+  readonly narration: string
+  readonly requestedBy: string
+  /** Why it needs an approval whatever the rules say; empty: it does not. */
+  readonly approval: string
+  /** Whether the business pays fees and duty for it. */
+  readonly isCharged: boolean
+  readonly transactionId: string
+  readonly refundedSessionId: string
+  readonly settlementId: string
+  readonly batchId: string
+  /** The name of the amount in the JSON form of the request. */
+  readonly amountField: string
+}
+
+/** Who requested a payout, as it is stored and shown: `token:tok_…`, `secret_key:key_…`, `bootstrap`, `system`. */
+export function requesterOf({ kind, id }: Pick<Actor, 'kind' | 'id'>): string {
+  return id === '' ? kind : `${kind}:${id}`
+}
+
+/**
+ * Requests a payout: resolves the name of its account, applies the rules, and reserves its amount, fee and duty. A repeat
+ * with the same details returns the original.
+ *
+ * @throws Fault not_found, validation_failed, name_mismatch, duplicate_reference, insufficient_balance, payouts_paused,
+ * bank_unavailable, unavailable
+ */
+export async function createPayout(
+  context: PayoutContext,
+  request: PayoutRequest,
+  actor: Pick<Actor, 'kind' | 'id'>,
+): Promise<{ readonly payout: Payout; readonly replayed: boolean }> {
+  const { database, institutions, clock } = context
+  const { name } = await getBusiness(database, request.businessId)
+  const narration = request.narration || name.slice(0, NARRATION_MAX)
+  const original = await findByReference(database.durablePool, request)
+  if (original !== undefined) {
+    const bankCode = institutions.find(request.account.bankCode)?.code
+    const isSame = bankCode === original.destination.bankCode && original.narration === narration
+    return replay(original, isSame && isRepeated(original, request))
+  }
+  const resolved = await resolveAccount(context, request, request, clock.now())
+  return reserve(context, {
+    ...request,
+    ...NO_ORIGIN,
+    purpose: 'PAYOUT',
+    source: 'available',
+    resolved,
+    narration,
+    requestedBy: requesterOf(actor),
+    approval: '',
+    isCharged: true,
+    amountField: 'amountMinor',
+  })
+}
+
+/** The largest narration. */
+const NARRATION_MAX = 100
+
+/** A payout that refunds and settles nothing, and is in no batch. */
+export const NO_ORIGIN = { transactionId: '', refundedSessionId: '', settlementId: '', batchId: '' }
+
+function isRepeated(original: Payout, { amountMinor, account }: PayoutRequest): boolean {
+  return (
+    original.purpose === 'PAYOUT' &&
+    original.amountMinor === amountMinor &&
+    original.destination.accountNumber === account.accountNumber
+  )
+}
+
+/** @throws Fault duplicate_reference */
+export function replay(payout: Payout, isSame: boolean) {
+  if (isSame) return { payout, replayed: true }
+  throw new Fault('duplicate_reference', 'The reference was already used with other details', {
+    fields: [{ field: 'reference', message: 'was already used with other details' }],
+  })
+}
+
+/**
+ * Reserves a payout, under the lock that orders the settlements, reversals and payouts of a balance: what is available
+ * never falls below zero because of it, whatever other requests, at whatever instance, run beside it.
+ *
+ * @param steps further steps of the same transaction
+ */
+export async function reserve(
+  context: PayoutContext,
+  reservation: Reservation,
+  steps: ReservationSteps = {},
+): Promise<{ readonly payout: Payout; readonly replayed: boolean }> {
+  const { database, semaphore, onCommit, wake } = context
+  const { businessId } = reservation
+  const policies = await readPolicies(database.orm.em.fork(), businessId)
+  const result = await semaphore(() =>
+    inTransaction(database.durablePool, async (client) => {
+      await steps.lock?.(client)
+      if (isLimited(policies.installation)) await lockInstallation(client, reservation.live)
+      await client.query('select lock_settled($1, $2, false)', [businessId, reservation.live])
+      const original = await findByReference(client, reservation)
+      if (original !== undefined) return replay(original, isSameReservation(original, reservation))
+      const decided = { ...reservation, ...(await steps.prepare?.(client)) }
+      const payout = await reserveLocked(context, client, decided, policies)
+      return { payout, replayed: false }
+    }),
+  )
+  if (!result.replayed) {
+    onCommit()
+    wake()
+  }
+  return result
+}
+
+interface ReservationSteps {
+  /** Runs before the locks of the balance: rows are locked before balances, as reversals do. */
+  readonly lock?: (client: PoolClient) => Promise<void>
+  /** Runs after the locks, unless the reference was used before, and decides what was not known before. */
+  readonly prepare?: (client: PoolClient) => Promise<Pick<Reservation, 'source' | 'amountMinor'>>
+}
+
+/** Another request with the reference came first. */
+function isSameReservation(original: Payout, { resolved, ...reservation }: Reservation): boolean {
+  const { destination } = original
+  return (
+    original.purpose === reservation.purpose &&
+    // A refund of all that is left states no amount.
+    (reservation.amountMinor === 0n || original.amountMinor === reservation.amountMinor) &&
+    original.narration === reservation.narration &&
+    original.transactionId === reservation.transactionId &&
+    destination.bankCode === resolved.destination.bankCode &&
+    destination.accountNumber === resolved.destination.accountNumber
+  )
+}
+
+function isLimited(policy: PayoutPolicy | undefined): boolean {
+  return policy !== undefined && (policy.dailyMaxMinor > 0n || policy.monthlyMaxMinor > 0n)
+}
+
+/** Orders all requests of a mode while the installation limits their sum. */
+async function lockInstallation(client: PoolClient, live: boolean): Promise<void> {
+  await client.query("select pg_advisory_xact_lock(hashtextextended('payout limits ' || $1, 0))", [
+    `${live}`,
+  ])
+}
+
+/** Checks the rules and the balance, and stores the payout. The caller holds the locks. */
+async function reserveLocked(
+  { clock }: PayoutContext,
+  client: PoolClient,
+  reservation: Reservation,
+  {
+    own,
+    installation,
+  }: { readonly own: PayoutPolicy; readonly installation: PayoutPolicy | undefined },
+): Promise<Payout> {
+  const { businessId, live, amountMinor, resolved, isCharged } = reservation
+  await requireNotPaused(client, businessId)
+  const nowMs = clock.now()
+  const day = lagosDate(nowMs)
+  const sums = await readSums(client, reservation, day, isLimited(installation))
+  const fault =
+    limitFault(own, { amountMinor, ...sums.own }) ??
+    (installation && limitFault(installation, { amountMinor, ...sums.installation }))
+  if (fault !== undefined) throw invalidFields([{ field: reservation.amountField, message: fault }])
+  const known = { amountMinor, firstUsedAtMs: sums.firstUsedAtMs, nowMs }
+  const isTrusted = reservation.purpose === 'SETTLEMENT'
+  const approval =
+    reservation.approval ||
+    (isTrusted
+      ? ''
+      : (approvalReason(own, known) ?? (installation && approvalReason(installation, known)) ?? ''))
+  const feeMinor = isCharged ? feeOf(own.fees, amountMinor) : 0n
+  const dutyMinor = isCharged && own.chargeDuty ? dutyOf(amountMinor, day) : 0n
+  await requireBalance(client, reservation, amountMinor + feeMinor + dutyMinor)
+  const id = newId('pay', nowMs)
+  const approvalMs = own.approvalHours * 3_600_000
+  return insertPayout(client, {
+    id,
+    businessId,
+    live,
+    reference: reservation.reference,
+    purpose: reservation.purpose,
+    status: approval === '' ? 'APPROVED' : 'PENDING_APPROVAL',
+    source: reservation.source,
+    amountMinor,
+    feeMinor,
+    dutyMinor,
+    destination: resolved.destination,
+    narration: reservation.narration,
+    resolvedBank: resolved.bank,
+    enquiryReference: resolved.enquiryReference,
+    bankReference: bankReferenceOf(id),
+    routing: '',
+    sessionId: '',
+    failureReason: '',
+    detail: '',
+    requestedBy: reservation.requestedBy,
+    approvalReason: approval,
+    decidedBy: '',
+    decisionNote: '',
+    createdAtMs: nowMs,
+    expiresAtMs: approval === '' ? undefined : nowMs + approvalMs,
+    claims: 0,
+    attempts: 0,
+    transactionId: reservation.transactionId,
+    refundedSessionId: reservation.refundedSessionId,
+    settlementId: reservation.settlementId,
+    batchId: reservation.batchId,
+  })
+}
+
+/** @throws Fault payouts_paused */
+async function requireNotPaused(client: Queryable, businessId: string): Promise<void> {
+  const { rows } = await client.query<{ reason: string }>(
+    "select reason from payout_pause where scope = 'BUSINESS' and target = $1",
+    [businessId],
+  )
+  if (rows[0] === undefined) return
+  throw new Fault('payouts_paused', 'Payouts of this business are paused', {
+    cause: rows[0].reason,
+    fields: [{ field: 'businessId', message: 'its payouts are paused' }],
+  })
+}
+
+interface Sums {
+  readonly dayMinor: bigint
+  readonly monthMinor: bigint
+}
+
+/** What was requested on the day and in its month, and when the beneficiary was first used. */
+async function readSums(
+  client: PoolClient,
+  { businessId, live, resolved }: Reservation,
+  day: string,
+  ofAll: boolean,
+): Promise<{ own: Sums; installation: Sums; firstUsedAtMs: number | undefined }> {
+  const { bankCode, accountNumber } = resolved.destination
+  const { rows } = await client.query<{ day: string; month: string; first_ms: number | null }>({
+    name: 'payout-sums',
+    text: `select coalesce(sum(requested_minor) filter (where day = $3), 0) as day,
+        coalesce(sum(requested_minor), 0) as month,
+        (select round(date_part('epoch', first_used_at) * 1000) from payout_beneficiary b
+          where b.business_id = $1 and b.live = $2 and b.bank_code = $4 and b.account_number = $5) as first_ms
+      from payout_day
+      where business_id = $1 and live = $2 and day >= date_trunc('month', $3::date)::date and day <= $3`,
+    values: [businessId, live, day, bankCode, accountNumber],
+  })
+  const own = sumsOf(rows[0])
+  const firstUsedAtMs = rows[0]?.first_ms ?? undefined
+  if (!ofAll) return { own, installation: NO_SUMS, firstUsedAtMs }
+  const all = await client.query<{ day: string; month: string }>(
+    `select coalesce(sum(requested_minor) filter (where day = $2), 0) as day,
+        coalesce(sum(requested_minor), 0) as month
+      from payout_day where live = $1 and day >= date_trunc('month', $2::date)::date and day <= $2`,
+    [live, day],
+  )
+  return { own, installation: sumsOf(all.rows[0]), firstUsedAtMs }
+}
+
+const NO_SUMS: Sums = { dayMinor: 0n, monthMinor: 0n }
+
+function sumsOf(row: { readonly day: string; readonly month: string } | undefined): Sums {
+  return row === undefined ? NO_SUMS : { dayMinor: BigInt(row.day), monthMinor: BigInt(row.month) }
+}
+
+/** @throws Fault insufficient_balance, unavailable */
+async function requireBalance(
+  client: PoolClient,
+  { businessId, live, source, amountField }: Reservation,
+  totalMinor: bigint,
+): Promise<void> {
+  const balance = await readCurrentBalance(client, { businessId, live })
+  const hasMinor = source === 'available' ? balance.availableMinor : balance.pendingMinor
+  if (hasMinor >= totalMinor) return
+  const text = `needs ${formatAmount(totalMinor)} naira with fee and duty; ${formatAmount(hasMinor)} are ${source}`
+  throw new Fault('insufficient_balance', `The payout ${text}`, {
+    fields: [{ field: amountField, message: text }],
+    facts: { needed_minor: `${totalMinor}`, has_minor: `${hasMinor}` },
+  })
+}

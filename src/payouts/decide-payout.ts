@@ -1,0 +1,234 @@
+import { type AuditAction, appendAudit } from '../auth/audit/append-audit-entry.ts'
+import type { Actor } from '../auth/caller.ts'
+import { Fault } from '../core/errors.ts'
+import type { Queryable } from '../postgres/in-transaction.ts'
+import { inTransaction } from '../postgres/in-transaction.ts'
+import { type PayoutContext, requesterOf } from './create-payout.ts'
+import { NEVER_SEEN, type Payout, type PayoutStatus, RETURN_CHECKS_HOURS } from './payout.ts'
+import { askBank } from './send-payouts.ts'
+import { changePayout, findPayout, lockPayout, type PayoutChange } from './store.ts'
+
+interface Decision {
+  readonly payoutId: string
+  readonly note: string
+}
+
+/** How a decision changes a payout; undefined: it was made before. Throws if it may not be made. */
+type Decide = (payout: Payout) => PayoutChange | undefined
+
+/**
+ * Approves a payout. Whoever requested it may not.
+ *
+ * @throws Fault not_found, own_payout, payout_not_pending
+ */
+export function approvePayout(
+  context: PayoutContext,
+  { payoutId, note }: Decision,
+  actor: Actor,
+): Promise<Payout> {
+  const by = requesterOf(actor)
+  return decide(context, payoutId, 'payout.approve', actor, (payout) => {
+    if (payout.requestedBy === by) {
+      throw new Fault(
+        'own_payout',
+        'Another person than the one who requested a payout has to approve it',
+      )
+    }
+    if (payout.status !== 'PENDING_APPROVAL' && payout.decidedBy === by) return undefined
+    requireStatus(payout, ['PENDING_APPROVAL'])
+    if (payout.expiresAtMs !== undefined && payout.expiresAtMs <= context.clock.now()) {
+      throw new Fault('payout_not_pending', 'The time for the approval of the payout is over')
+    }
+    return {
+      status: 'APPROVED',
+      nextInMs: 0,
+      step: said('approved', note),
+      decidedBy: by,
+      decisionNote: note,
+    }
+  })
+}
+
+/** Refuses the approval of a payout. @throws Fault not_found, payout_not_pending */
+export function rejectPayout(
+  context: PayoutContext,
+  { payoutId, note }: Decision,
+  actor: Actor,
+): Promise<Payout> {
+  return decide(context, payoutId, 'payout.reject', actor, (payout) => {
+    if (payout.status === 'REJECTED') return undefined
+    requireStatus(payout, ['PENDING_APPROVAL'])
+    const decidedBy = requesterOf(actor)
+    return { status: 'REJECTED', step: said('rejected', note), decidedBy, decisionNote: note }
+  })
+}
+
+/** Cancels a payout that was not sent. @throws Fault not_found, payout_not_pending */
+export function cancelPayout(
+  context: PayoutContext,
+  { payoutId, note }: Decision,
+  actor: Actor,
+): Promise<Payout> {
+  return decide(context, payoutId, 'payout.cancel', actor, (payout) => {
+    if (payout.status === 'CANCELLED') return undefined
+    requireStatus(payout, ['PENDING_APPROVAL', 'APPROVED'])
+    // One that is to be sent again may have been paid: the bank's books decide, not a cancellation.
+    if (payout.submittedAtMs !== undefined) throw notPending(payout)
+    return { status: 'CANCELLED', step: said('cancelled', note) }
+  })
+}
+
+/** What an operator may decide about a payout, by what the books of the bank show. */
+export type Resolution = 'MARK_PAID' | 'MARK_FAILED' | 'ASK_AGAIN' | 'RESEND' | 'MARK_RETURNED'
+
+/**
+ * Decides a payout whose result the bank has not stated, or records that a paid one was returned.
+ *
+ * @throws Fault not_found, payout_not_pending, resend_not_safe
+ */
+export async function resolvePayout(
+  context: PayoutContext,
+  request: Decision & { readonly decision: Resolution; readonly sessionId: string },
+  actor: Actor,
+): Promise<Payout> {
+  const { decision, payoutId, note, sessionId } = request
+  if (decision === 'RESEND') await requireNeverSeen(context, payoutId)
+  const by = requesterOf(actor)
+  const stated = { actor: by, decidedBy: by, decisionNote: note }
+  return decide(context, payoutId, 'payout.resolve', actor, (payout) => {
+    switch (decision) {
+      case 'MARK_PAID':
+        requireStatus(payout, ['UNKNOWN', 'MANUAL_REVIEW'])
+        return {
+          ...stated,
+          status: 'PAID',
+          step: said('an operator found it paid', note),
+          sessionId: sessionId || payout.sessionId,
+          failureReason: '',
+          nextInMs: RETURN_CHECKS_HOURS[0] * 3_600_000,
+          claimed: true,
+        }
+      case 'MARK_FAILED':
+        requireStatus(payout, ['UNKNOWN', 'MANUAL_REVIEW'])
+        return {
+          ...stated,
+          status: 'FAILED',
+          step: said('an operator found it not paid', note),
+          failureReason: 'operator',
+          claimed: true,
+        }
+      case 'ASK_AGAIN':
+        requireStatus(payout, ['UNKNOWN', 'MANUAL_REVIEW'])
+        return {
+          ...stated,
+          status: 'UNKNOWN',
+          step: said('an operator has the bank asked again', note),
+          failureReason: '',
+          nextInMs: 0,
+          claimed: true,
+        }
+      case 'RESEND':
+        requireStatus(payout, ['MANUAL_REVIEW'])
+        if (payout.failureReason !== NEVER_SEEN) throw unsafe()
+        return {
+          ...stated,
+          status: 'APPROVED',
+          step: said('an operator has it sent again under the same reference', note),
+          failureReason: '',
+          nextInMs: 0,
+          claimed: true,
+        }
+      case 'MARK_RETURNED':
+        requireStatus(payout, ['PAID'])
+        return {
+          ...stated,
+          status: 'RETURNED',
+          step: said('an operator found it returned', note),
+          claimed: true,
+        }
+    }
+  })
+}
+
+/** Asks the bank once more before a payout is sent again. @throws Fault not_found, resend_not_safe */
+async function requireNeverSeen(context: PayoutContext, payoutId: string): Promise<void> {
+  const payout = await findPayout(context.database.durablePool, payoutId)
+  if (payout === undefined) throw notFound()
+  if (payout.status !== 'MANUAL_REVIEW' || payout.failureReason !== NEVER_SEEN) throw unsafe()
+  const { kind } = await askBank(context, payout)
+  if (kind !== 'not found') throw unsafe()
+}
+
+function unsafe(): Fault {
+  const text =
+    'The bank has not stated, after its consistency window, that it never saw the payout: sending it again could pay it twice'
+  return new Fault('resend_not_safe', text)
+}
+
+/** Changes a locked payout and records who did so, with its status before and after. */
+async function decide(
+  { database, clock, onCommit, wake }: PayoutContext,
+  payoutId: string,
+  action: AuditAction,
+  actor: Actor,
+  changeOf: Decide,
+): Promise<Payout> {
+  const decided = await inTransaction(database.durablePool, async (client) => {
+    const payout = await lockPayout(client, payoutId)
+    if (payout === undefined) throw notFound()
+    const change = changeOf(payout)
+    if (change === undefined) return payout
+    const after = await changeLocked(
+      client,
+      payout,
+      { actor: requesterOf(actor), ...change },
+      clock.now(),
+    )
+    await appendAudit(client, actor, {
+      action,
+      targetId: payout.id,
+      businessId: payout.businessId,
+      details: {
+        before: payout.status,
+        after: after.status,
+        amountMinor: `${payout.amountMinor}`,
+        note: after.decisionNote,
+      },
+    })
+    return after
+  })
+  onCommit()
+  wake()
+  return decided
+}
+
+async function changeLocked(
+  client: Queryable,
+  payout: Payout,
+  change: PayoutChange,
+  nowMs: number,
+): Promise<Payout> {
+  const after = await changePayout(client, payout, change, nowMs)
+  // Nobody else changes a locked row.
+  if (after === undefined) throw notPending(payout)
+  return after
+}
+
+function said(text: string, note: string): string {
+  return note === '' ? text : `${text}: ${note}`
+}
+
+/** @throws Fault payout_not_pending */
+function requireStatus(payout: Payout, allowed: readonly PayoutStatus[]): void {
+  if (!allowed.includes(payout.status)) throw notPending(payout)
+}
+
+function notPending({ status }: Payout): Fault {
+  return new Fault('payout_not_pending', `The payout is ${status}, which does not allow it`, {
+    facts: { status },
+  })
+}
+
+function notFound(): Fault {
+  return new Fault('not_found', 'There is no such payout')
+}

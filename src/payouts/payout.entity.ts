@@ -1,0 +1,288 @@
+import { defineEntity, p } from '@mikro-orm/core'
+import { BusinessEntity } from '../businesses/business.entity.ts'
+import type { PayoutPurpose, PayoutStatus, Source } from './payout.ts'
+import type { FeeBand, SettleTo } from './policy.ts'
+
+const FINAL = "status in ('PAID', 'FAILED', 'REJECTED', 'CANCELLED', 'EXPIRED', 'RETURNED')"
+
+/**
+ * One payout. `nextAt` is when it is sent, asked about or expires next. `claims` counts who took that up, so that an
+ * instance that comes late changes nothing.
+ */
+export const PayoutEntity = defineEntity({
+  name: 'Payout',
+  tableName: 'payout',
+  properties: {
+    id: p.text().collation('C').primary(),
+    business: p.manyToOne(BusinessEntity).deleteRule('no action').updateRule('no action'),
+    live: p.boolean(),
+    /** The caller's own. */
+    reference: p.text(),
+    purpose: p.text().$type<PayoutPurpose>(),
+    status: p.text().$type<PayoutStatus>(),
+    /** The balance that it is paid from. */
+    source: p.text().$type<Source>(),
+    amountMinor: p.bigint(),
+    feeMinor: p.bigint(),
+    dutyMinor: p.bigint(),
+    bankCode: p.text(),
+    bankName: p.text(),
+    accountNumber: p.text(),
+    accountName: p.text(),
+    narration: p.text(),
+    /** The bank that stated the name, and what its transfers need of that. */
+    resolvedBank: p.text().nullable(),
+    enquiryReference: p.text(),
+    /** The bank that sends it. */
+    bank: p.text().nullable(),
+    /** Our reference at that bank, for life. */
+    bankReference: p.text(),
+    routing: p.text().default(''),
+    sessionId: p.text().default(''),
+    failureReason: p.text().default(''),
+    detail: p.text().default(''),
+    requestedBy: p.text(),
+    approvalReason: p.text(),
+    decidedBy: p.text().default(''),
+    decisionNote: p.text().default(''),
+    createdAt: p.datetime(3),
+    expiresAt: p.datetime(3).nullable(),
+    nextAt: p.datetime(3).nullable(),
+    submittedAt: p.datetime(3).nullable(),
+    completedAt: p.datetime(3).nullable(),
+    claims: p.integer().default(0),
+    /** How often the bank was asked without a final answer. */
+    attempts: p.integer().default(0),
+    // No relation: a partition that is referred to cannot be cut.
+    transactionId: p.text().collation('C').nullable(),
+    refundedSessionId: p.text().default(''),
+    settlementId: p.text().nullable(),
+    batchId: p.text().nullable(),
+  },
+  uniques: [{ properties: ['business', 'live', 'reference'] }, { properties: ['bankReference'] }],
+  indexes: [
+    { properties: ['business', 'live', 'id'] },
+    { properties: ['live', 'id'] },
+    {
+      name: 'payout_due_index',
+      expression: (columns, _table, indexName) =>
+        `create index ${indexName} on "payout" (${columns.nextAt}) where next_at is not null`,
+    },
+    {
+      name: 'payout_open_index',
+      expression: (columns, _table, indexName) =>
+        `create index ${indexName} on "payout" (${columns.business}, ${columns.live}) include (${columns.amountMinor}, ${columns.feeMinor}, ${columns.dutyMinor}, ${columns.bank}) where completed_at is null`,
+    },
+    {
+      name: 'payout_in_progress_index',
+      expression: (columns, _table, indexName) =>
+        `create index ${indexName} on "payout" (${columns.bank}, ${columns.live}) include (${columns.amountMinor}) where status in ('SUBMITTING', 'UNKNOWN')`,
+    },
+    {
+      name: 'payout_transaction_index',
+      expression: (columns, _table, indexName) =>
+        `create index ${indexName} on "payout" (${columns.transactionId}) where transaction_id is not null`,
+    },
+    {
+      name: 'payout_settlement_index',
+      expression: (columns, _table, indexName) =>
+        `create index ${indexName} on "payout" (${columns.settlementId}) where settlement_id is not null`,
+    },
+    {
+      name: 'payout_batch_index',
+      expression: (columns, _table, indexName) =>
+        `create index ${indexName} on "payout" (${columns.batchId}, ${columns.id}) where batch_id is not null`,
+    },
+    { name: 'payout_account_index', properties: ['accountNumber', 'id'] },
+  ],
+  checks: [
+    {
+      name: 'payout_amount',
+      expression: 'amount_minor > 0 and fee_minor >= 0 and duty_minor >= 0',
+    },
+    {
+      name: 'payout_purpose',
+      expression:
+        "purpose in ('PAYOUT', 'REFUND', 'SETTLEMENT') and (purpose = 'REFUND') = (transaction_id is not null) and (purpose = 'SETTLEMENT') = (settlement_id is not null)",
+    },
+    { name: 'payout_source', expression: "source in ('available', 'pending')" },
+    {
+      name: 'payout_status',
+      expression:
+        "status in ('PENDING_APPROVAL', 'APPROVED', 'SUBMITTING', 'UNKNOWN', 'MANUAL_REVIEW', 'PAID', 'FAILED', 'REJECTED', 'CANCELLED', 'EXPIRED', 'RETURNED')",
+    },
+    { name: 'payout_completed', expression: `(completed_at is not null) = (${FINAL})` },
+    {
+      name: 'payout_submitted',
+      expression:
+        "status not in ('SUBMITTING', 'UNKNOWN', 'PAID', 'RETURNED') or (submitted_at is not null and bank is not null)",
+    },
+  ],
+})
+
+/** What happened to a payout, in order. */
+export const PayoutStepEntity = defineEntity({
+  name: 'PayoutStep',
+  tableName: 'payout_step',
+  properties: {
+    payout: p
+      .manyToOne(PayoutEntity)
+      .collation('C')
+      .primary()
+      .deleteRule('no action')
+      .updateRule('no action'),
+    number: p.integer().primary().autoincrement(false),
+    at: p.datetime(3),
+    status: p.text(),
+    /** Empty: the service itself. */
+    actor: p.text(),
+    text: p.text(),
+  },
+})
+
+/** The legal postings: see TRANSITIONS in payout.ts. */
+const MOVEMENTS = `case kind
+    when 'reservation' then debit_account in ('available', 'pending') and credit_account = 'reserved'
+    when 'payment' then debit_account = 'reserved' and credit_account = 'paid_out'
+    when 'fee' then debit_account = 'reserved' and credit_account = 'fees'
+    when 'duty' then debit_account = 'reserved' and credit_account = 'duty'
+    when 'release' then debit_account = 'reserved' and credit_account in ('available', 'pending')
+    when 'return' then debit_account = 'paid_out' and credit_account = 'available'
+    else false end`
+
+/** One movement of money of a payout. The primary key allows one posting of each kind. */
+export const PayoutPostingEntity = defineEntity({
+  name: 'PayoutPosting',
+  tableName: 'payout_posting',
+  properties: {
+    payout: p
+      .manyToOne(PayoutEntity)
+      .collation('C')
+      .primary()
+      .deleteRule('no action')
+      .updateRule('no action'),
+    kind: p.text().primary(),
+    debitAccount: p.text(),
+    creditAccount: p.text(),
+    amountMinor: p.bigint(),
+    createdAt: p.datetime(3),
+  },
+  checks: [
+    { name: 'payout_posting_amount', expression: 'amount_minor > 0' },
+    { name: 'payout_posting_movement', expression: MOVEMENTS },
+  ],
+})
+
+/** What a business requested on a day in Lagos, less what was not paid: for its limits. */
+export const PayoutDayEntity = defineEntity({
+  name: 'PayoutDay',
+  tableName: 'payout_day',
+  properties: {
+    businessId: p.text().primary(),
+    live: p.boolean().primary(),
+    day: p.date().primary(),
+    requestedMinor: p.bigint(),
+  },
+  indexes: [{ properties: ['live', 'day'] }],
+  checks: [{ name: 'payout_day_requested', expression: 'requested_minor >= 0' }],
+})
+
+/** Whom a business has paid. */
+export const PayoutBeneficiaryEntity = defineEntity({
+  name: 'PayoutBeneficiary',
+  tableName: 'payout_beneficiary',
+  properties: {
+    business: p.manyToOne(BusinessEntity).primary().deleteRule('no action').updateRule('no action'),
+    live: p.boolean().primary(),
+    bankCode: p.text().primary(),
+    accountNumber: p.text().primary(),
+    accountName: p.text(),
+    firstUsedAt: p.datetime(3),
+    lastUsedAt: p.datetime(3),
+  },
+  indexes: [
+    {
+      name: 'payout_beneficiary_last_used_index',
+      properties: ['business', 'live', 'lastUsedAt', 'bankCode', 'accountNumber'],
+    },
+  ],
+})
+
+/** What was refunded of a payment, or is reserved for refunds: never more than was credited. */
+export const PayoutRefundEntity = defineEntity({
+  name: 'PayoutRefund',
+  tableName: 'payout_refund',
+  properties: {
+    transactionId: p.text().collation('C').primary(),
+    amountMinor: p.bigint(),
+    refundedMinor: p.bigint(),
+  },
+  checks: [
+    {
+      name: 'payout_refund_refunded',
+      expression: 'refunded_minor >= 0 and refunded_minor <= amount_minor',
+    },
+  ],
+})
+
+/** What is stopped: everything (scope GLOBAL, target empty), a bank or a business. */
+export const PayoutPauseEntity = defineEntity({
+  name: 'PayoutPause',
+  tableName: 'payout_pause',
+  properties: {
+    scope: p.text().$type<'GLOBAL' | 'BANK' | 'BUSINESS'>().primary(),
+    target: p.text().primary(),
+    reason: p.text(),
+    pausedBy: p.text(),
+    pausedAt: p.datetime(3),
+  },
+  checks: [
+    {
+      name: 'payout_pause_scope',
+      expression:
+        "case scope when 'GLOBAL' then target = '' else scope in ('BANK', 'BUSINESS') and target <> '' end",
+    },
+  ],
+})
+
+/** The rules of a business; those of the installation have no business. */
+export const PayoutPolicyEntity = defineEntity({
+  name: 'PayoutPolicy',
+  tableName: 'payout_policy',
+  properties: {
+    businessId: p.text().primary(),
+    payoutMaxMinor: p.bigint(),
+    dailyMaxMinor: p.bigint(),
+    monthlyMaxMinor: p.bigint(),
+    approvalAboveMinor: p.bigint().nullable(),
+    coolDownHours: p.integer(),
+    newBeneficiaryMaxMinor: p.bigint(),
+    approvalHours: p.integer(),
+    /** Amounts are texts: JSON has no integers of 64 bits. */
+    fees: p.json<readonly FeeBand<string>[]>(),
+    chargeDuty: p.boolean(),
+    settleTo: p.json<SettleTo>().nullable(),
+    floorMinor: p.bigint(),
+    updatedAt: p.datetime(3),
+  },
+  checks: [
+    {
+      name: 'payout_policy_settle_to',
+      expression: "settle_to is null or business_id <> ''",
+    },
+  ],
+})
+
+/** What the operator's account at a bank had when one instance last read it. */
+export const FloatEntity = defineEntity({
+  name: 'BankFloat',
+  tableName: 'bank_float',
+  properties: {
+    bank: p.text().primary(),
+    live: p.boolean().primary(),
+    availableMinor: p.bigint().nullable(),
+    readAt: p.datetime(3).nullable(),
+    error: p.text(),
+    nextAt: p.datetime(3),
+  },
+})

@@ -1,0 +1,49 @@
+import type { BankCode, BankOf } from '../banks/bank.ts'
+import type { Institutions } from '../banks/institutions.ts'
+import type { Encrypter } from '../crypto/encryption.ts'
+import type { Runtime } from '../postgres/runtime.ts'
+import { createSemaphore } from '../postgres/semaphore.ts'
+import type { PayoutContext } from './create-payout.ts'
+import { createReadFloats } from './float.ts'
+import type { Payout } from './payout.ts'
+import { createPayoutRpc } from './rpc.ts'
+import { createSendPayouts } from './send-payouts.ts'
+
+/** How many requests of one instance hold a connection while they wait for the lock of a balance. */
+const REQUESTS_MAX = 4
+
+interface Options {
+  readonly bankOf: BankOf
+  readonly encrypter: Encrypter
+  readonly institutions: Institutions
+  readonly isOpen: (bank: BankCode, live: boolean) => boolean
+  readonly onPaid: (payout: Payout) => Promise<void>
+}
+
+/** The payouts of this process: its RPCs, and the loops that send, ask and read floats. */
+export function createPayouts(
+  runtime: Runtime,
+  { bankOf, encrypter, institutions, isOpen, onPaid }: Options,
+) {
+  const context: PayoutContext = {
+    ...runtime,
+    bankOf,
+    encrypter,
+    institutions,
+    semaphore: createSemaphore(REQUESTS_MAX),
+    wake: () => sender.wake(),
+  }
+  const sender = createSendPayouts(context, { isOpen, onPaid })
+  const floats = createReadFloats(context)
+  return {
+    context,
+    rpc: createPayoutRpc(context),
+    start() {
+      sender.start()
+      floats.start()
+    },
+    async stop() {
+      await Promise.all([sender.stop(), floats.stop()])
+    },
+  }
+}

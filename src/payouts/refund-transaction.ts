@@ -1,0 +1,158 @@
+import type { PoolClient } from 'pg'
+import type { Actor } from '../auth/caller.ts'
+import { Fault, invalidFields } from '../core/errors.ts'
+import { newId } from '../core/ids.ts'
+import { formatAmount } from '../core/money.ts'
+import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
+import { lockTransaction } from '../transactions/queries.ts'
+import type { StoredTransaction } from '../transactions/transaction.ts'
+import {
+  NO_ORIGIN,
+  type PayoutContext,
+  type Reservation,
+  requesterOf,
+  reserve,
+} from './create-payout.ts'
+import type { Payout } from './payout.ts'
+import { enquireName, type RequestedAccount, resolveAccount } from './resolve-name.ts'
+
+/** A request to refund a payment. */
+export interface RefundRequest {
+  readonly transactionId: string
+  /** In kobo; 0: all that is left of the payment. */
+  readonly amountMinor: bigint
+  readonly reason: string
+  /** Who gets it in place of the payer, after an approval; undefined: the payer. */
+  readonly account: RequestedAccount | undefined
+  /** Empty: one is made. */
+  readonly reference: string
+  readonly amountField: string
+}
+
+/**
+ * Refunds a payment: reserves a payout to its payer, or to another account if a second person approves. All refunds of a
+ * payment together never exceed it; the database enforces that.
+ *
+ * @throws Fault not_found, not_refundable, refund_exceeds_payment, validation_failed, duplicate_reference,
+ * insufficient_balance, payouts_paused, bank_unavailable, unavailable
+ */
+export async function refundTransaction(
+  context: PayoutContext,
+  request: RefundRequest,
+  actor: Actor,
+): Promise<{
+  readonly payout: Payout
+  readonly replayed: boolean
+  readonly refundableMinor: bigint
+}> {
+  const { durablePool } = context.database
+  const { transactionId, account, amountField } = request
+  const nowMs = context.clock.now()
+  const transaction = await inTransaction(durablePool, (client) => lock(client, transactionId))
+  requireRefundable(transaction)
+  const { businessId, live } = transaction.account
+  const resolved = await resolveRecipient(context, transaction, request, nowMs)
+  const reservation: Reservation = {
+    ...NO_ORIGIN,
+    businessId,
+    live,
+    reference: request.reference || newId('refund', nowMs),
+    purpose: 'REFUND',
+    source: 'available',
+    amountMinor: request.amountMinor,
+    resolved,
+    narration: `Refund ${transaction.sessionId}`.slice(0, 100),
+    requestedBy: requesterOf(actor),
+    approval: account === undefined ? '' : 'a refund to another account than the payer’s',
+    isCharged: false,
+    transactionId,
+    refundedSessionId: transaction.sessionId,
+    amountField,
+  }
+  const result = await reserve(context, reservation, {
+    lock: async (client) => void (await lock(client, transactionId)),
+    prepare: (client) => addRefund(client, request),
+  })
+  const refundableMinor =
+    transaction.amountMinor - (await refundedMinor(durablePool, transactionId))
+  return { ...result, refundableMinor }
+}
+
+/** @throws Fault not_found */
+async function lock(client: PoolClient, transactionId: string): Promise<StoredTransaction> {
+  const transaction = await lockTransaction(client, transactionId)
+  if (transaction === undefined) throw new Fault('not_found', 'There is no such transaction')
+  return transaction
+}
+
+/** @throws Fault not_refundable */
+function requireRefundable({ status, imported, variance }: StoredTransaction): void {
+  const refuse = (text: string) => new Fault('not_refundable', text)
+  if (imported) throw refuse('The payment was imported: its money is in no balance here')
+  if (status !== 'SUCCESS')
+    throw refuse(`The payment is ${status}: only a successful one can be refunded`)
+  const hold = variance?.hold
+  if (hold !== undefined && hold !== 'ACCEPTED')
+    throw refuse('The payment is on hold: return it instead')
+}
+
+/** The payer of the payment, or the account that the request names. @throws Fault validation_failed, … */
+function resolveRecipient(
+  context: PayoutContext,
+  { payer, account: { businessId, live } }: StoredTransaction,
+  { account }: RefundRequest,
+  nowMs: number,
+) {
+  if (account !== undefined) {
+    return resolveAccount(context, { businessId, live }, { resolution: '', account }, nowMs)
+  }
+  if (
+    !/^\d{10}$/.test(payer.accountNumber) ||
+    context.institutions.find(payer.bankCode) === undefined
+  ) {
+    const message = 'is required: the bank did not state the account of the payer'
+    throw invalidFields([{ field: 'beneficiary', message }])
+  }
+  const { bankCode, accountNumber } = payer
+  return enquireName(
+    context,
+    { bankCode, accountNumber, accountName: '', field: 'beneficiary' },
+    live,
+  )
+}
+
+/**
+ * Adds to the refunds of a payment whose row and balance are locked.
+ *
+ * @returns its amount, and the balance that it is paid from: a settled payment is available
+ * @throws Fault not_refundable, refund_exceeds_payment
+ */
+async function addRefund(
+  client: PoolClient,
+  { transactionId, amountMinor: requestedMinor, amountField }: RefundRequest,
+): Promise<Pick<Reservation, 'source' | 'amountMinor'>> {
+  const transaction = await lock(client, transactionId)
+  requireRefundable(transaction)
+  const left = transaction.amountMinor - (await refundedMinor(client, transactionId))
+  const amountMinor = requestedMinor || left
+  if (amountMinor > left || left === 0n) {
+    const message = `exceeds what is left of the payment, ${formatAmount(left)} naira`
+    throw new Fault('refund_exceeds_payment', `The refund ${message}`, {
+      fields: [{ field: amountField, message }],
+      facts: { refundable_minor: `${left}` },
+    })
+  }
+  await client.query(
+    `insert into payout_refund (transaction_id, amount_minor, refunded_minor) values ($1, $2, $3)
+      on conflict (transaction_id) do update set refunded_minor = payout_refund.refunded_minor + excluded.refunded_minor`,
+    [transactionId, transaction.amountMinor, amountMinor],
+  )
+  return { amountMinor, source: transaction.settled ? 'available' : 'pending' }
+}
+
+async function refundedMinor(on: Queryable, transactionId: string): Promise<bigint> {
+  const { rows } = await on.query<{ minor: string }>('select refunded_minor($1) as minor', [
+    transactionId,
+  ])
+  return BigInt(rows[0]?.minor ?? 0)
+}

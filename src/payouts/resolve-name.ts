@@ -1,0 +1,218 @@
+import { areNamesAlike } from '../accounts/terms.ts'
+import { BANK_CODES, BANK_FACTS, type BankCode, type BankOf } from '../banks/bank.ts'
+import type { Institution, Institutions } from '../banks/institutions.ts'
+import { isNubanFault } from '../banks/institutions.ts'
+import type { TransferAccount, TransferConnector } from '../banks/transfer.ts'
+import { MINUTE_MS } from '../core/durations.ts'
+import { Fault, type FieldFault, invalidFields } from '../core/errors.ts'
+import type { Encrypter } from '../crypto/encryption.ts'
+import type { Destination } from './payout.ts'
+
+/** How long a resolution names an account. */
+export const RESOLUTION_MS = 15 * MINUTE_MS
+
+/** What name enquiries need. */
+export interface NameContext {
+  readonly bankOf: BankOf
+  readonly institutions: Institutions
+  readonly encrypter: Encrypter
+}
+
+/** Whose payouts a resolution is for. */
+interface Owner {
+  readonly businessId: string
+  readonly live: boolean
+}
+
+/** An account with the name that a bank stated. */
+export interface ResolvedAccount {
+  readonly destination: Destination
+  /** The bank that stated the name; undefined: no bank was asked. */
+  readonly bank: BankCode | undefined
+  /** What the transfers of that bank need of the enquiry. */
+  readonly enquiryReference: string
+}
+
+/** The account that a request names. */
+export interface RequestedAccount {
+  /** Three or six digits. */
+  readonly bankCode: string
+  readonly accountNumber: string
+  /** The expected name; empty: a resolution is given. */
+  readonly accountName: string
+  /** The name of the field that holds them: `beneficiary`; empty: they are fields of the request itself. */
+  readonly field: string
+}
+
+/** The banks that can pay in a mode. Under each is its money out. */
+export function transferBanks(bankOf: BankOf, live: boolean): Map<BankCode, TransferBank> {
+  const banks = BANK_CODES.flatMap((bank) => {
+    const served = bankOf({ bank, live })
+    const transfers = served?.connector.transfers
+    if (served === undefined || transfers === undefined) return []
+    return [[bank, { transfers, callTimeoutMs: served.callTimeoutMs }] as const]
+  })
+  return new Map(banks)
+}
+
+export interface TransferBank {
+  readonly transfers: TransferConnector
+  /** How long one call may take, with all of its requests. */
+  readonly callTimeoutMs: number
+}
+
+/** The institution of a request. @throws Fault validation_failed (it is unknown, or the number cannot be its) */
+function institutionOf(
+  institutions: Institutions,
+  { bankCode, accountNumber, field }: RequestedAccount,
+): Institution {
+  const fieldOf = (name: string) => (field === '' ? name : `${field}.${name}`)
+  const found = institutions.find(bankCode)
+  if (found === undefined) {
+    throw invalidFields([
+      { field: fieldOf('bankCode'), message: 'is no institution: see ListBanks' },
+    ])
+  }
+  if (isNubanFault(found, accountNumber)) {
+    const message = `has a wrong check digit for ${found.name}`
+    throw invalidFields([{ field: fieldOf('accountNumber'), message }])
+  }
+  return found
+}
+
+/**
+ * Asks a bank for the name of an account: the institution itself if it is one of ours, else another that answers.
+ *
+ * @throws Fault validation_failed (no such institution or account), bank_unavailable
+ */
+export async function enquireName(
+  { bankOf, institutions }: Pick<NameContext, 'bankOf' | 'institutions'>,
+  request: RequestedAccount,
+  live: boolean,
+): Promise<ResolvedAccount> {
+  const institution = institutionOf(institutions, request)
+  const account: TransferAccount = {
+    bankCode: institution.code,
+    accountNumber: request.accountNumber,
+  }
+  const isOwn = (bank: BankCode) => BANK_FACTS[bank].interbankCode === institution.code
+  const banks = [...transferBanks(bankOf, live)].sort(
+    ([a], [b]) => Number(isOwn(b)) - Number(isOwn(a)),
+  )
+  const causes: string[] = []
+  for (const [bank, { transfers, callTimeoutMs }] of banks) {
+    const result = await transfers.enquireName(account, AbortSignal.timeout(callTimeoutMs))
+    if (result.kind === 'found') {
+      const { accountName, enquiryReference } = result
+      const destination = { ...account, bankName: institution.name, accountName }
+      return { destination, bank, enquiryReference }
+    }
+    if (result.kind === 'not found') throw invalidFields([unknownAccount(request, institution)])
+    causes.push(`${bank}: ${result.cause}`)
+  }
+  const text =
+    banks.length === 0
+      ? 'No bank that can pay is connected; its operator has to set one up'
+      : 'No bank could state the name of the account; repeat the request later'
+  throw new Fault('bank_unavailable', text, { retryAfterSeconds: 30, cause: causes.join('; ') })
+}
+
+function unknownAccount({ field }: RequestedAccount, { name }: Institution): FieldFault {
+  const prefix = field === '' ? '' : `${field}.`
+  return { field: `${prefix}accountNumber`, message: `is no account of ${name}` }
+}
+
+/** Seals a resolved account for payouts of one business, for 15 minutes. */
+export function sealResolution(
+  { encrypter }: Pick<NameContext, 'encrypter'>,
+  owner: Owner,
+  { destination, bank, enquiryReference }: ResolvedAccount,
+  nowMs: number,
+): string {
+  const { bankCode, bankName, accountNumber, accountName } = destination
+  const expiresAtMs = nowMs + RESOLUTION_MS
+  const parts = [
+    expiresAtMs,
+    bankCode,
+    bankName,
+    accountNumber,
+    accountName,
+    bank,
+    enquiryReference,
+  ]
+  return encrypter.encrypt(JSON.stringify(parts), contextOf(owner)).toString('base64url')
+}
+
+type Parts = [number, string, string, string, string, BankCode, string]
+
+/** @throws Fault validation_failed (it is of another business or mode, changed, expired, or names another account) */
+function openResolution(
+  { encrypter, institutions }: NameContext,
+  owner: Owner,
+  { resolution, account }: { readonly resolution: string; readonly account: RequestedAccount },
+  nowMs: number,
+): ResolvedAccount {
+  const refuse = (message: string) => invalidFields([{ field: 'resolution', message }])
+  const parts = decrypted(encrypter, resolution, contextOf(owner))
+  if (parts === undefined) throw refuse('is no resolution for payouts of this business')
+  const [expiresAtMs, bankCode, bankName, accountNumber, accountName, bank, enquiryReference] =
+    parts
+  if (nowMs >= expiresAtMs) throw refuse('has expired: resolve the name again')
+  if (
+    institutions.find(account.bankCode)?.code !== bankCode ||
+    accountNumber !== account.accountNumber
+  ) {
+    throw refuse('names another account than the request')
+  }
+  const destination = { bankCode, bankName, accountNumber, accountName }
+  return { destination, bank, enquiryReference }
+}
+
+function decrypted(encrypter: Encrypter, text: string, context: string): Parts | undefined {
+  try {
+    return JSON.parse(encrypter.decrypt(Buffer.from(text, 'base64url'), context)) as Parts
+  } catch {
+    return undefined
+  }
+}
+
+function contextOf({ businessId, live }: Owner): string {
+  return `name resolution of ${businessId} in ${live ? 'live' : 'test'} mode`
+}
+
+/**
+ * The account of a request for a payout: the one that a resolution names, or the one whose name the bank states now and
+ * which is like the expected name.
+ *
+ * @throws Fault validation_failed, name_mismatch (with both names), bank_unavailable
+ */
+export async function resolveAccount(
+  context: NameContext,
+  owner: Owner,
+  { resolution, account }: { readonly resolution: string; readonly account: RequestedAccount },
+  nowMs: number,
+): Promise<ResolvedAccount> {
+  institutionOf(context.institutions, account)
+  const resolved =
+    resolution === ''
+      ? await enquireName(context, account, owner.live)
+      : openResolution(context, owner, { resolution, account }, nowMs)
+  const expected = account.accountName
+  if (expected !== '') requireName(expected, resolved.destination.accountName, account)
+  return resolved
+}
+
+/** @throws Fault name_mismatch */
+function requireName(expected: string, stated: string, { field }: RequestedAccount): void {
+  if (
+    areNamesAlike(expected, stated) ||
+    expected.trim().toLowerCase() === stated.trim().toLowerCase()
+  )
+    return
+  const message = `"${expected}" is not like "${stated}", which the bank states`
+  const name = field === '' ? 'accountName' : `${field}.accountName`
+  throw new Fault('name_mismatch', `The name of the account ${message}`, {
+    fields: [{ field: name, message }],
+    facts: { expected_name: expected, bank_name: stated },
+  })
+}

@@ -1,0 +1,214 @@
+import { timestampFromMs } from '@bufbuild/protobuf/wkt'
+import type { ServiceImpl } from '@connectrpc/connect'
+import { PayoutDecision, type PayoutService } from '../../gen/inflow/payout/v1/payout_service_pb.ts'
+import { actorOf, restrictionOf } from '../auth/caller.ts'
+import { fromBankCode } from '../banks/message.ts'
+import { getBusiness } from '../businesses/get-business.ts'
+import { assert, Fault } from '../core/errors.ts'
+import { cutPage, readPage } from '../postgres/page-token.ts'
+import { fromTimestamp } from '../protobuf/values.ts'
+import { createPayout, type PayoutContext } from './create-payout.ts'
+import {
+  approvePayout,
+  cancelPayout,
+  type Resolution,
+  rejectPayout,
+  resolvePayout,
+} from './decide-payout.ts'
+import { listFloats } from './float.ts'
+import { listBeneficiaries, listPayouts, listSteps } from './list-payouts.ts'
+import {
+  toPauseMessage,
+  toPauseTarget,
+  toPayoutMessage,
+  toPolicy,
+  toPolicyMessage,
+  toPurpose,
+  toStatus,
+  toStepMessage,
+} from './message.ts'
+import { listPauses, pausePayouts, resumePayouts } from './pauses.ts'
+import { getPolicy, updatePolicy } from './policy.ts'
+import { refundTransaction } from './refund-transaction.ts'
+import { enquireName, RESOLUTION_MS, sealResolution } from './resolve-name.ts'
+import { findByReference, findPayout } from './store.ts'
+
+const DECISIONS: Readonly<Record<PayoutDecision, Resolution | undefined>> = {
+  [PayoutDecision.UNSPECIFIED]: undefined,
+  [PayoutDecision.MARK_PAID]: 'MARK_PAID',
+  [PayoutDecision.MARK_FAILED]: 'MARK_FAILED',
+  [PayoutDecision.ASK_AGAIN]: 'ASK_AGAIN',
+  [PayoutDecision.RESEND]: 'RESEND',
+  [PayoutDecision.MARK_RETURNED]: 'MARK_RETURNED',
+}
+
+const isLive = ({ live }: { readonly live?: boolean | undefined }) => live ?? true
+
+export function createPayoutRpc(context: PayoutContext): ServiceImpl<typeof PayoutService> {
+  const { database, institutions, clock } = context
+  const { read } = database
+  return {
+    async listBanks({ pageSize, pageToken }) {
+      const page = readPage(pageSize || 1_000, pageToken, 1)
+      const after = Number(page.after?.[0] ?? 0)
+      const all = institutions.list().map(({ code, name }) => ({ code, name }))
+      const rows = all.slice(after, after + page.limit + 1)
+      const { rows: banks, nextPageToken } = cutPage(rows, page, () => [`${after + page.limit}`])
+      return { banks: [...banks], nextPageToken }
+    },
+    async resolveAccountName(request) {
+      const owner = { businessId: request.businessId, live: isLive(request) }
+      await getBusiness(database, owner.businessId)
+      const { bankCode, accountNumber } = request
+      const account = { bankCode, accountNumber, accountName: '', field: '' }
+      const resolved = await enquireName(context, account, owner.live)
+      const nowMs = clock.now()
+      return {
+        beneficiary: resolved.destination,
+        resolution: sealResolution(context, owner, resolved, nowMs),
+        expiresAt: timestampFromMs(nowMs + RESOLUTION_MS),
+      }
+    },
+    async createPayout(request, call) {
+      const { beneficiary, businessId, reference, amountMinor, resolution, narration } = request
+      assert(beneficiary, 'validation requires a beneficiary')
+      const { bankCode, accountNumber, accountName } = beneficiary
+      const account = { bankCode, accountNumber, accountName, field: 'beneficiary' }
+      const { payout, replayed } = await createPayout(
+        context,
+        {
+          businessId,
+          live: isLive(request),
+          reference,
+          amountMinor,
+          account,
+          resolution,
+          narration,
+        },
+        actorOf(call),
+      )
+      return { payout: toPayoutMessage(payout), replayed }
+    },
+    async getPayout(request) {
+      const { payoutId, businessId, reference } = request
+      const key = { businessId, live: isLive(request), reference }
+      return read(async (on) => {
+        const payout =
+          payoutId === '' ? await findByReference(on, key) : await findPayout(on, payoutId)
+        if (payout === undefined || (businessId !== '' && payout.businessId !== businessId)) {
+          throw new Fault('not_found', 'There is no such payout')
+        }
+        const steps = await listSteps(on, payout.id)
+        return { payout: toPayoutMessage(payout), steps: steps.map(toStepMessage) }
+      })
+    },
+    async listPayouts(request, { values }) {
+      const { businessId, live, from, to, transactionId, accountNumber, batchId } = request
+      const { pageSize, pageToken } = request
+      const { rows, nextPageToken } = await read((on) =>
+        listPayouts(on, {
+          businessIds: shownBusinesses(businessId, restrictionOf(values)),
+          live,
+          statuses: request.statuses.flatMap((status) => toStatus(status) ?? []),
+          purpose: toPurpose(request.purpose),
+          fromMs: from && fromTimestamp(from),
+          toMs: to && fromTimestamp(to),
+          transactionId,
+          accountNumber,
+          batchId,
+          pageSize,
+          pageToken,
+        }),
+      )
+      return { payouts: rows.map(toPayoutMessage), nextPageToken }
+    },
+    async approvePayout(request, call) {
+      return { payout: toPayoutMessage(await approvePayout(context, request, actorOf(call))) }
+    },
+    async rejectPayout(request, call) {
+      return { payout: toPayoutMessage(await rejectPayout(context, request, actorOf(call))) }
+    },
+    async cancelPayout(request, call) {
+      return { payout: toPayoutMessage(await cancelPayout(context, request, actorOf(call))) }
+    },
+    async resolvePayout({ payoutId, decision, note, sessionId }, call) {
+      const resolution = DECISIONS[decision]
+      assert(resolution, 'validation requires a decision')
+      const request = { payoutId, decision: resolution, note, sessionId }
+      return { payout: toPayoutMessage(await resolvePayout(context, request, actorOf(call))) }
+    },
+    async refundTransaction(request, call) {
+      const { beneficiary, ...refund } = request
+      const account = beneficiary && { ...beneficiary, field: 'beneficiary' }
+      const result = await refundTransaction(
+        context,
+        { ...refund, account, amountField: 'amountMinor' },
+        actorOf(call),
+      )
+      return { ...result, payout: toPayoutMessage(result.payout) }
+    },
+    async listBeneficiaries(request) {
+      const { businessId, pageSize, pageToken } = request
+      await getBusiness(database, businessId)
+      const key = { businessId, live: isLive(request), pageSize, pageToken }
+      const { rows, nextPageToken } = await read((on) => listBeneficiaries(on, key))
+      const beneficiaries = rows.map(({ firstUsedAtMs, lastUsedAtMs, ...account }) => ({
+        beneficiary: { ...account, bankName: institutions.find(account.bankCode)?.name ?? '' },
+        firstUsedAt: timestampFromMs(firstUsedAtMs),
+        lastUsedAt: timestampFromMs(lastUsedAtMs),
+      }))
+      return { beneficiaries, nextPageToken }
+    },
+    async pausePayouts(request, call) {
+      const target = { ...toPauseTarget(request), reason: request.reason }
+      return { pause: toPauseMessage(await pausePayouts(context, target, actorOf(call))) }
+    },
+    async resumePayouts(request, call) {
+      const target = { ...toPauseTarget(request), reason: request.reason }
+      await resumePayouts(context, target, actorOf(call))
+      return {}
+    },
+    async listPauses({ businessId, pageSize, pageToken }, { values }) {
+      const businessIds = shownBusinesses(businessId, restrictionOf(values))
+      const { rows, nextPageToken } = await read((on) =>
+        listPauses(on, { businessIds, pageSize, pageToken }),
+      )
+      return { pauses: rows.map(toPauseMessage), nextPageToken }
+    },
+    async getFloat(request) {
+      const live = isLive(request)
+      const floats = await read((on) => listFloats(context, on, live))
+      return {
+        floats: floats.map(
+          ({ bank, availableMinor, readAtMs, error, inProgressMinor, isPaused }) => ({
+            bank: fromBankCode(bank),
+            live,
+            ...(availableMinor !== undefined && { availableMinor }),
+            ...(readAtMs !== undefined && { readAt: timestampFromMs(readAtMs) }),
+            error,
+            inProgressMinor,
+            paused: isPaused,
+          }),
+        ),
+      }
+    },
+    async getPayoutPolicy({ businessId }) {
+      return { policy: toPolicyMessage(businessId, await getPolicy(context, businessId)) }
+    },
+    async updatePayoutPolicy({ policy }, call) {
+      assert(policy, 'validation requires a policy')
+      const { businessId } = policy
+      const updated = await updatePolicy(context, businessId, toPolicy(policy), actorOf(call))
+      return { policy: toPolicyMessage(businessId, updated) }
+    },
+  }
+}
+
+/** The businesses of a list: the one that the request names, those of the token, or undefined for all. */
+function shownBusinesses(
+  businessId: string,
+  restriction: ReadonlySet<string> | undefined,
+): readonly string[] | undefined {
+  if (businessId !== '') return [businessId]
+  return restriction && [...restriction]
+}

@@ -1,0 +1,474 @@
+import { BANK_FACTS, type BankCode } from '../banks/bank.ts'
+import { plainText } from '../banks/bank-fields.ts'
+import type { FoundTransfer, SendResult, TransferOrder, TransferState } from '../banks/transfer.ts'
+import { HOUR_MS } from '../core/durations.ts'
+import { assert } from '../core/errors.ts'
+import { createLoop, type Loop } from '../core/loop.ts'
+import { formatAmount } from '../core/money.ts'
+import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
+import type { PayoutContext } from './create-payout.ts'
+import {
+  askAgainMs,
+  NEVER_SEEN,
+  type Payout,
+  RETURN_CHECKS_HOURS,
+  UNCLEAR_MS_MAX,
+} from './payout.ts'
+import { RESOLUTION_MS, type TransferBank, transferBanks } from './resolve-name.ts'
+import {
+  changePayout,
+  PAYOUT_COLUMNS,
+  type PayoutChange,
+  type PayoutRow,
+  toPayout,
+} from './store.ts'
+
+/** How many payouts one instance sends or asks about at the same time. */
+const IN_PROGRESS_MAX = 64
+
+/** What a bank may take beyond its time-outs, and we to record the result, before another instance asks. */
+const LEASE_MARGIN_MS = 20_000
+
+/** How long to wait before a payout that no bank can take is looked at again. */
+const NO_BANK_MS = 5_000
+
+const DETAIL_MAX = 500
+
+interface SenderOptions {
+  /** Whether the circuit breaker of a bank lets calls pass. */
+  readonly isOpen: (bank: BankCode, live: boolean) => boolean
+  /** Called once a payout is paid: the sandbox credits accounts of our own. */
+  readonly onPaid: (payout: Payout) => Promise<void>
+}
+
+/**
+ * Sends payouts, asks about those whose result is unknown, and about paid ones that may be returned.
+ *
+ * Every instance runs this loop. A claim is committed before the bank is called, with a lease: a payout whose instance
+ * died is UNKNOWN once the lease ends, and only asked about. An instance that comes late changes nothing, as another
+ * one has claimed the payout since (`claims`).
+ */
+export function createSendPayouts(context: PayoutContext, options: SenderOptions): Loop {
+  const { log } = context
+  const inProgress = new Set<Promise<void>>()
+  const loop = createLoop({
+    name: 'payouts',
+    log,
+    async turn() {
+      const free = IN_PROGRESS_MAX - inProgress.size
+      if (free === 0) return undefined
+      const claimed = await claimDue(context, options, free)
+      for (const each of claimed.tasks) {
+        const task = handle(context, options, each)
+          .catch((error: unknown) => {
+            log.error(
+              { err: error, payoutId: each.payout.id },
+              'a payout could not be handled; the bank is asked later',
+            )
+          })
+          .finally(() => {
+            inProgress.delete(task)
+            loop.wake()
+          })
+        inProgress.add(task)
+      }
+      return claimed.taken === free ? 0 : undefined
+    },
+  })
+  return {
+    ...loop,
+    async stop() {
+      await loop.stop()
+      await Promise.all(inProgress)
+    },
+  }
+}
+
+/** A payout that this instance has claimed. */
+interface Claimed {
+  readonly payout: Payout
+  /** When the claim began, by the monotonic clock. */
+  readonly sinceMs: number
+  readonly leaseMs: number
+}
+
+/** Claims what is due, in the order in which it became so. */
+async function claimDue(
+  context: PayoutContext,
+  options: SenderOptions,
+  limit: number,
+): Promise<{ readonly tasks: readonly Claimed[]; readonly taken: number }> {
+  const { database, onCommit } = context
+  const sinceMs = performance.now()
+  const result = await inTransaction(database.durablePool, async (client) => {
+    const { rows } = await client.query<PayoutRow>({
+      name: 'payout-claim',
+      text: `select ${PAYOUT_COLUMNS} from payout where next_at <= now()
+        order by next_at limit $1 for update skip locked`,
+      values: [limit],
+    })
+    const due = rows.map(toPayout)
+    const state = due.some(({ status }) => status === 'APPROVED')
+      ? await readRouting(client, due)
+      : undefined
+    const tasks: Claimed[] = []
+    for (const payout of due) {
+      const change = claimOf(context, options, payout, state)
+      const claimed = await changePayout(client, payout, change, context.clock.now())
+      assert(claimed, 'a locked payout is as it was read')
+      if (change.claimed) tasks.push({ payout: claimed, sinceMs, leaseMs: change.nextInMs ?? 0 })
+    }
+    return { tasks, taken: due.length }
+  })
+  if (result.taken > 0) onCommit()
+  return result
+}
+
+/** How a due payout is taken up. */
+function claimOf(
+  { bankOf }: PayoutContext,
+  { isOpen }: SenderOptions,
+  payout: Payout,
+  routing: RoutingState | undefined,
+): PayoutChange {
+  const { status, bank, live } = payout
+  if (status === 'PENDING_APPROVAL') {
+    return { status: 'EXPIRED', step: 'nobody approved it in time' }
+  }
+  if (status !== 'APPROVED') {
+    const leaseMs = leaseOf(bank && transferBanks(bankOf, live).get(bank))
+    if (status !== 'SUBMITTING') return { status, claimed: true, nextInMs: leaseMs }
+    const step = 'the instance that sent it ended before it had the result'
+    return { status: 'UNKNOWN', claimed: true, nextInMs: leaseMs, step, detail: step }
+  }
+  assert(routing, 'routing is read for approved payouts')
+  const banks = new Map([...transferBanks(bankOf, live)].filter(([code]) => isOpen(code, live)))
+  const route = routeOf(payout, banks, routing)
+  if (route.bank === undefined) {
+    return { status, nextInMs: NO_BANK_MS, detail: route.text }
+  }
+  return {
+    status: 'SUBMITTING',
+    claimed: true,
+    submitted: true,
+    attempts: 0,
+    bank: route.bank,
+    routing: route.text,
+    nextInMs: leaseOf(banks.get(route.bank)),
+    step: `sent through ${route.bank}: ${route.text}`,
+    detail: '',
+  }
+}
+
+/** A name enquiry and a transfer, or a query, and what follows them. */
+function leaseOf(bank: TransferBank | undefined): number {
+  return 2 * (bank?.callTimeoutMs ?? 0) + LEASE_MARGIN_MS
+}
+
+/** What is paused, and what each bank has, in one snapshot with the claimed payouts. */
+interface RoutingState {
+  readonly isPaused: boolean
+  readonly pausedBusinesses: ReadonlySet<string>
+  readonly pausedBanks: ReadonlySet<string>
+  /** What is left at each bank of what was last read, in kobo, by `live BANK` or `test BANK`. Undefined: not known. */
+  readonly floats: Map<string, bigint>
+}
+
+async function readRouting(client: Queryable, due: readonly Payout[]): Promise<RoutingState> {
+  const { rows: pauses } = await client.query<{ scope: string; target: string }>({
+    name: 'payout-pauses',
+    text: `select scope, target from payout_pause where scope <> 'BUSINESS' or target = any($1::text[])`,
+    values: [[...new Set(due.map(({ businessId }) => businessId))]],
+  })
+  const { rows: floats } = await client.query<{ bank: string; live: boolean; left_minor: string }>({
+    name: 'payout-floats',
+    text: `select bank, live, available_minor - coalesce((
+          select sum(amount_minor) from payout
+          where status in ('SUBMITTING', 'UNKNOWN') and payout.bank = bank_float.bank and payout.live = bank_float.live
+        ), 0) as left_minor
+      from bank_float where available_minor is not null`,
+  })
+  const targetsOf = (scope: string) =>
+    new Set(pauses.filter((pause) => pause.scope === scope).map(({ target }) => target))
+  return {
+    isPaused: pauses.some(({ scope }) => scope === 'GLOBAL'),
+    pausedBusinesses: targetsOf('BUSINESS'),
+    pausedBanks: targetsOf('BANK'),
+    floats: new Map(floats.map((row) => [floatKey(row), BigInt(row.left_minor)])),
+  }
+}
+
+function floatKey({ bank, live }: { readonly bank: string; readonly live: boolean }): string {
+  return `${live ? 'live' : 'test'} ${bank}`
+}
+
+/**
+ * Chooses the bank: the beneficiary's own, else the one that stated the name, else the one with the most money. One that
+ * may have been sent before goes to its bank alone.
+ */
+function routeOf(
+  payout: Payout,
+  banks: ReadonlyMap<BankCode, TransferBank>,
+  state: RoutingState,
+): { readonly bank: BankCode | undefined; readonly text: string } {
+  const { live, amountMinor, destination } = payout
+  const wait = (text: string) => ({ bank: undefined, text: `waits: ${text}` })
+  if (state.isPaused) return wait('all payouts are paused')
+  if (state.pausedBusinesses.has(payout.businessId))
+    return wait('payouts of the business are paused')
+  const floatOf = (bank: BankCode) => state.floats.get(floatKey({ bank, live }))
+  const open = [...banks.keys()].filter((bank) => payout.bank === undefined || payout.bank === bank)
+  if (open.length === 0) return wait('no bank that can pay is connected and answers')
+  const running = open.filter((bank) => !state.pausedBanks.has(bank))
+  if (running.length === 0) return wait('payouts through the banks that can pay are paused')
+  const funded = running.filter((bank) => (floatOf(bank) ?? amountMinor) >= amountMinor)
+  if (funded.length === 0) return wait(`no bank has ${formatAmount(amountMinor)} naira for it`)
+  const chosen = (bank: BankCode, text: string) => {
+    const float = floatOf(bank)
+    if (float !== undefined) state.floats.set(floatKey({ bank, live }), float - amountMinor)
+    return { bank, text }
+  }
+  const [only] = funded
+  assert(only, 'a bank is left')
+  if (payout.bank !== undefined) return chosen(only, 'it was sent there before')
+  const own = funded.find((bank) => BANK_FACTS[bank].interbankCode === destination.bankCode)
+  if (own !== undefined) return chosen(own, 'it is the bank of the beneficiary')
+  if (funded.length === 1) return chosen(only, 'it is the only bank that can pay it')
+  const resolved = funded.find((bank) => bank === payout.resolvedBank)
+  if (resolved !== undefined) return chosen(resolved, 'it stated the name of the beneficiary')
+  const richest = funded.reduce((a, b) => ((floatOf(b) ?? -1n) > (floatOf(a) ?? -1n) ? b : a))
+  return chosen(richest, 'it has the most money')
+}
+
+async function handle(
+  context: PayoutContext,
+  options: SenderOptions,
+  claimed: Claimed,
+): Promise<void> {
+  const { payout } = claimed
+  if (payout.status === 'SUBMITTING') {
+    const result = await sendToBank(context, claimed)
+    await record(context, options, payout, afterSending(payout, result))
+    return
+  }
+  const found = await askBank(context, payout)
+  await record(context, options, payout, afterAsking(context, payout, found))
+}
+
+/** Sends a payout whose claim is committed. Every failure is a result. */
+async function sendToBank(
+  context: PayoutContext,
+  { payout, sinceMs, leaseMs }: Claimed,
+): Promise<SendResult> {
+  const bank = bankOfPayout(context, payout)
+  if (bank === undefined) return { kind: 'not sent', cause: 'the bank is not connected any more' }
+  const { transfers, callTimeoutMs } = bank
+  const { destination } = payout
+  let { enquiryReference } = payout
+  const isFresh = context.clock.now() < payout.createdAtMs + RESOLUTION_MS
+  if (payout.resolvedBank !== payout.bank || !isFresh) {
+    const enquiry = await transfers.enquireName(destination, AbortSignal.timeout(callTimeoutMs))
+    if (enquiry.kind === 'unavailable') return { kind: 'not sent', cause: enquiry.cause }
+    if (enquiry.kind === 'not found') {
+      return { kind: 'failed', reason: 'beneficiary_rejected', cause: enquiry.cause }
+    }
+    if (!isSameName(enquiry.accountName, destination.accountName)) {
+      const cause = `the name of the account is "${enquiry.accountName}" now`
+      return { kind: 'failed', reason: 'beneficiary_rejected', cause }
+    }
+    enquiryReference = enquiry.enquiryReference
+  }
+  // The process may have been stopped meanwhile. Once the lease has ended another instance asks the bank, and an
+  // operator may decide that the bank never saw it.
+  if (performance.now() - sinceMs > leaseMs - callTimeoutMs) {
+    return { kind: 'not sent', cause: 'this instance stood still for too long' }
+  }
+  const order = { ...orderOf(payout), enquiryReference }
+  const signal = AbortSignal.timeout(callTimeoutMs)
+  return transfers.send(order, signal).catch((error: unknown): SendResult => {
+    context.log.error({ err: error, payoutId: payout.id }, 'bank connector failed to send a payout')
+    return { kind: 'unknown', cause: 'an error of this service' }
+  })
+}
+
+function isSameName(a: string, b: string): boolean {
+  const plain = (name: string) => name.toLowerCase().split(/\s+/).filter(Boolean).sort().join(' ')
+  return plain(a) === plain(b)
+}
+
+function bankOfPayout({ bankOf }: PayoutContext, { bank, live }: Payout): TransferBank | undefined {
+  return bank && transferBanks(bankOf, live).get(bank)
+}
+
+function orderOf({
+  bankReference,
+  amountMinor,
+  destination,
+  narration,
+  enquiryReference,
+}: Payout): TransferOrder {
+  return {
+    reference: bankReference,
+    amountMinor,
+    beneficiary: destination,
+    narration,
+    enquiryReference,
+  }
+}
+
+/** Asks the bank of a payout what became of it. */
+export async function askBank(context: PayoutContext, payout: Payout): Promise<FoundTransfer> {
+  const bank = bankOfPayout(context, payout)
+  if (bank === undefined) return { kind: 'unknown', cause: 'the bank is not connected any more' }
+  const signal = AbortSignal.timeout(bank.callTimeoutMs)
+  const found = await bank.transfers
+    .find(orderOf(payout), signal)
+    .catch((error: unknown): FoundTransfer => {
+      context.log.error(
+        { err: error, payoutId: payout.id },
+        'bank connector failed to find a payout',
+      )
+      return { kind: 'unknown', cause: 'an error of this service' }
+    })
+  if (found.kind !== 'not found') return found
+  const sinceMs = context.clock.now() - (payout.submittedAtMs ?? payout.createdAtMs)
+  const { consistencyMs } = bank.transfers
+  if (sinceMs > consistencyMs) return found
+  return { kind: 'unknown', cause: `${found.cause}; it may not know it yet` }
+}
+
+/** What a sent payout becomes. A list of two: it was paid and returned. */
+function afterSending(payout: Payout, result: SendResult): readonly PayoutChange[] {
+  if (result.kind === 'not sent') {
+    const cause = plainText(result.cause, DETAIL_MAX)
+    return [
+      {
+        status: 'APPROVED',
+        submitted: false,
+        nextInMs: askAgainMs(payout.attempts),
+        attempts: payout.attempts + 1,
+        step: `nothing was sent: ${cause}`,
+        detail: cause,
+      },
+    ]
+  }
+  const stated = afterStatement(result)
+  if (stated !== undefined) return stated
+  const cause = causeOf(result)
+  const text =
+    result.kind === 'pending' ? `the bank accepted it: ${cause}` : `the result is unknown: ${cause}`
+  return [{ status: 'UNKNOWN', nextInMs: askAgainMs(0), step: text, detail: cause }]
+}
+
+/** What a bank stated for good; undefined: nothing. */
+function afterStatement(state: TransferState): readonly PayoutChange[] | undefined {
+  const paid = (sessionId: string): PayoutChange => ({
+    status: 'PAID',
+    nextInMs: RETURN_CHECKS_HOURS[0] * HOUR_MS,
+    step: 'the bank paid it',
+    detail: '',
+    failureReason: '',
+    ...(sessionId !== '' && { sessionId: plainText(sessionId, 64) }),
+  })
+  switch (state.kind) {
+    case 'paid':
+      return [paid(state.sessionId)]
+    case 'failed': {
+      const cause = plainText(state.cause, DETAIL_MAX)
+      const step = `the bank did not pay it: ${cause}`
+      return [{ status: 'FAILED', step, detail: cause, failureReason: state.reason }]
+    }
+    case 'returned':
+      return [paid(''), returned(state.cause)]
+    default:
+      return undefined
+  }
+}
+
+function causeOf(state: TransferState | FoundTransfer): string {
+  return 'cause' in state ? plainText(state.cause, DETAIL_MAX) : ''
+}
+
+function returned(text: string): PayoutChange {
+  const cause = plainText(text, DETAIL_MAX)
+  return { status: 'RETURNED', step: `sent back: ${cause}`, detail: cause }
+}
+
+/** What a payout becomes whose bank was asked. */
+function afterAsking(
+  { clock, log }: PayoutContext,
+  payout: Payout,
+  found: FoundTransfer,
+): readonly PayoutChange[] {
+  const { status, attempts } = payout
+  if (status === 'PAID') {
+    if (found.kind === 'returned') return [returned(found.cause)]
+    if (found.kind === 'failed') {
+      log.error(
+        { payoutId: payout.id, cause: found.cause },
+        'the bank states that a paid payout failed: see inflow payout get',
+      )
+      const text = `the bank states now that it failed: ${plainText(found.cause, DETAIL_MAX)}`
+      return [{ status, step: text, detail: text, ...nextCheck(payout, clock.now()) }]
+    }
+    return [{ status, ...nextCheck(payout, clock.now()) }]
+  }
+  const stated = found.kind === 'not found' ? undefined : afterStatement(found)
+  if (stated !== undefined) return stated
+  const cause = causeOf(found)
+  if (found.kind === 'not found') {
+    const step = `the bank states that it never saw it: ${cause}`
+    const isKnown = status === 'MANUAL_REVIEW' && payout.failureReason === NEVER_SEEN
+    const failureReason = NEVER_SEEN
+    const change = {
+      status: 'MANUAL_REVIEW',
+      nextInMs: HOUR_MS,
+      detail: cause,
+      failureReason,
+    } as const
+    return [isKnown ? change : { ...change, step }]
+  }
+  if (status === 'MANUAL_REVIEW')
+    return [{ status, nextInMs: HOUR_MS, detail: cause, failureReason: '' }]
+  const sinceMs = clock.now() - (payout.submittedAtMs ?? payout.createdAtMs)
+  if (sinceMs > UNCLEAR_MS_MAX) {
+    const step = `the bank states no result for a day: ${cause}`
+    return [{ status: 'MANUAL_REVIEW', nextInMs: HOUR_MS, step, detail: cause }]
+  }
+  return [{ status, attempts: attempts + 1, nextInMs: askAgainMs(attempts + 1), detail: cause }]
+}
+
+/** When a paid payout is asked about next. */
+function nextCheck({ completedAtMs = 0 }: Payout, nowMs: number): Pick<PayoutChange, 'nextInMs'> {
+  const hours = RETURN_CHECKS_HOURS.find((each) => completedAtMs + each * HOUR_MS > nowMs)
+  return hours === undefined ? {} : { nextInMs: completedAtMs + hours * HOUR_MS - nowMs }
+}
+
+/** Stores what became of a payout, unless another instance has taken it up since. */
+async function record(
+  { database, clock, log, onCommit }: PayoutContext,
+  { onPaid }: SenderOptions,
+  payout: Payout,
+  changes: readonly PayoutChange[],
+): Promise<void> {
+  let current = payout
+  for (const change of changes) {
+    const after = await changePayout(database.durablePool, current, change, clock.now())
+    if (after === undefined) {
+      log.warn(
+        { payoutId: payout.id },
+        'another instance has taken up a payout: this one came too late',
+      )
+      return
+    }
+    if (after.status === 'MANUAL_REVIEW' && current.status !== 'MANUAL_REVIEW') {
+      log.warn(
+        { payoutId: payout.id, bank: after.bank, cause: after.detail },
+        'payout needs manual review: see inflow payout resolve',
+      )
+    }
+    current = after
+    onCommit()
+  }
+  if (payout.status !== 'PAID' && current.status === 'PAID') await onPaid(current)
+}

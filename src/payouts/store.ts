@@ -1,0 +1,334 @@
+import type { BankCode } from '../banks/bank.ts'
+import { newId } from '../core/ids.ts'
+import type { Queryable } from '../postgres/in-transaction.ts'
+import { encodePayoutEvent } from './message.ts'
+import {
+  balanceChangeOf,
+  eventKindOf,
+  isFinal,
+  type Payout,
+  type PayoutPosting,
+  type PayoutStatus,
+  postingsOf,
+} from './payout.ts'
+
+/** The columns of a `PayoutRow`: statements that return payouts select them, and `toPayout` reads them. */
+export const PAYOUT_COLUMNS = `id, business_id as "businessId", live, reference, purpose, status, source,
+  amount_minor as "amountMinor", fee_minor as "feeMinor", duty_minor as "dutyMinor", bank_code as "bankCode",
+  bank_name as "bankName", account_number as "accountNumber", account_name as "accountName", narration,
+  resolved_bank as "resolvedBank", enquiry_reference as "enquiryReference", bank, bank_reference as "bankReference",
+  routing, session_id as "sessionId", failure_reason as "failureReason", detail, requested_by as "requestedBy",
+  approval_reason as "approvalReason", decided_by as "decidedBy", decision_note as "decisionNote",
+  round(date_part('epoch', created_at) * 1000) as "createdAtMs",
+  round(date_part('epoch', expires_at) * 1000) as "expiresAtMs",
+  round(date_part('epoch', next_at) * 1000) as "nextAtMs",
+  round(date_part('epoch', submitted_at) * 1000) as "submittedAtMs",
+  round(date_part('epoch', completed_at) * 1000) as "completedAtMs", claims, attempts,
+  coalesce(transaction_id, '') as "transactionId", refunded_session_id as "refundedSessionId",
+  coalesce(settlement_id, '') as "settlementId", coalesce(batch_id, '') as "batchId"`
+
+type Nullable =
+  | 'resolvedBank'
+  | 'bank'
+  | 'expiresAtMs'
+  | 'nextAtMs'
+  | 'submittedAtMs'
+  | 'completedAtMs'
+
+type Amount = 'amountMinor' | 'feeMinor' | 'dutyMinor'
+
+type Flat = Omit<Payout, 'destination'> & Payout['destination']
+
+export type PayoutRow = {
+  readonly [Name in keyof Flat]: Name extends Amount
+    ? string
+    : Name extends Nullable
+      ? Exclude<Flat[Name], undefined> | null
+      : Flat[Name]
+}
+
+export function toPayout({
+  bankCode,
+  bankName,
+  accountNumber,
+  accountName,
+  ...row
+}: PayoutRow): Payout {
+  return {
+    ...row,
+    destination: { bankCode, bankName, accountNumber, accountName },
+    amountMinor: BigInt(row.amountMinor),
+    feeMinor: BigInt(row.feeMinor),
+    dutyMinor: BigInt(row.dutyMinor),
+    resolvedBank: row.resolvedBank ?? undefined,
+    bank: row.bank ?? undefined,
+    expiresAtMs: row.expiresAtMs ?? undefined,
+    nextAtMs: row.nextAtMs ?? undefined,
+    submittedAtMs: row.submittedAtMs ?? undefined,
+    completedAtMs: row.completedAtMs ?? undefined,
+  }
+}
+
+export async function findPayout(on: Queryable, id: string): Promise<Payout | undefined> {
+  const { rows } = await on.query<PayoutRow>({
+    name: 'payout-find',
+    text: `select ${PAYOUT_COLUMNS} from payout where id = $1`,
+    values: [id],
+  })
+  return rows[0] && toPayout(rows[0])
+}
+
+export async function findByReference(
+  on: Queryable,
+  key: { readonly businessId: string; readonly live: boolean; readonly reference: string },
+): Promise<Payout | undefined> {
+  const { rows } = await on.query<PayoutRow>({
+    name: 'payout-find-by-reference',
+    text: `select ${PAYOUT_COLUMNS} from payout where business_id = $1 and live = $2 and reference = $3`,
+    values: [key.businessId, key.live, key.reference],
+  })
+  return rows[0] && toPayout(rows[0])
+}
+
+/** Locks a payout until the commit. */
+export async function lockPayout(client: Queryable, id: string): Promise<Payout | undefined> {
+  const { rows } = await client.query<PayoutRow>(
+    `select ${PAYOUT_COLUMNS} from payout where id = $1 for update`,
+    [id],
+  )
+  return rows[0] && toPayout(rows[0])
+}
+
+/** The day in Lagos, YYYY-MM-DD. Lagos is an hour ahead of UTC all year. */
+export function lagosDate(atMs: number): string {
+  return new Date(atMs + 3_600_000).toISOString().slice(0, 10)
+}
+
+/** A new payout, as `insertPayout` stores it. */
+export type NewPayout = Omit<Payout, 'nextAtMs' | 'bank' | 'submittedAtMs' | 'completedAtMs'>
+
+/**
+ * Stores a new payout with its reservation, its first step, its event, its beneficiary and the sum of its day. The
+ * caller holds the lock of the balance and has checked it.
+ */
+export async function insertPayout(client: Queryable, payout: NewPayout): Promise<Payout> {
+  const { id, businessId, live, createdAtMs, destination, approvalReason } = payout
+  const postings = postingsOf(payout, payout.status, true)
+  const stored: Payout = {
+    ...payout,
+    nextAtMs: payout.expiresAtMs ?? createdAtMs,
+    bank: undefined,
+    submittedAtMs: undefined,
+    completedAtMs: undefined,
+  }
+  await client.query({
+    name: 'payout-insert',
+    text: `with inserted as (
+        insert into payout (id, business_id, live, reference, purpose, status, source, amount_minor, fee_minor,
+          duty_minor, bank_code, bank_name, account_number, account_name, narration, resolved_bank,
+          enquiry_reference, bank_reference, requested_by, approval_reason, created_at, expires_at, next_at,
+          transaction_id, refunded_session_id, settlement_id, batch_id)
+        values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
+          now() + $22 * interval '1 millisecond', now() + coalesce($22, 0) * interval '1 millisecond',
+          nullif($23, ''), $24, nullif($25, ''), nullif($26, ''))
+      ), reserved as (
+        insert into payout_posting (payout_id, kind, debit_account, credit_account, amount_minor, created_at)
+        values ($1, 'reservation', $7, 'reserved', $8 + $9 + $10, $21)
+      ), step as (
+        insert into payout_step (payout_id, number, at, status, actor, text) values ($1, 1, $21, $6, $19, $27)
+      ), day as (
+        insert into payout_day (business_id, live, day, requested_minor) values ($2, $3, $28, $8)
+        on conflict (business_id, live, day) do update
+          set requested_minor = payout_day.requested_minor + excluded.requested_minor
+      ), beneficiary as (
+        insert into payout_beneficiary (business_id, live, bank_code, account_number, account_name, first_used_at,
+          last_used_at)
+        values ($2, $3, $11, $13, $14, $21, $21)
+        on conflict (business_id, live, bank_code, account_number) do update
+          set account_name = excluded.account_name, last_used_at = excluded.last_used_at
+      )
+      insert into outbox (event_id, business_id, live, kind, occurred_at, payload, subject_id, pending_minor,
+        available_minor, fees_minor)
+      values ($29, $2, $3, $30, $21, $31, $1, $32, $33, $34)`,
+    values: [
+      id,
+      businessId,
+      live,
+      payout.reference,
+      payout.purpose,
+      payout.status,
+      payout.source,
+      payout.amountMinor,
+      payout.feeMinor,
+      payout.dutyMinor,
+      destination.bankCode,
+      destination.bankName,
+      destination.accountNumber,
+      destination.accountName,
+      payout.narration,
+      payout.resolvedBank ?? null,
+      payout.enquiryReference,
+      payout.bankReference,
+      payout.requestedBy,
+      approvalReason,
+      new Date(createdAtMs),
+      payout.expiresAtMs === undefined ? null : payout.expiresAtMs - createdAtMs,
+      payout.transactionId,
+      payout.refundedSessionId,
+      payout.settlementId,
+      payout.batchId,
+      approvalReason === '' ? 'requested' : `requested; needs an approval: ${approvalReason}`,
+      lagosDate(createdAtMs),
+      ...eventOf(stored, postings, createdAtMs, true),
+    ],
+  })
+  return stored
+}
+
+/** @returns the id, kind and payload of an event, and how it changes the balances; nulls: there is no event */
+function eventOf(
+  payout: Payout,
+  postings: readonly PayoutPosting[],
+  nowMs: number,
+  isNew = false,
+): unknown[] {
+  const kind = eventKindOf(payout.purpose, payout.status, isNew)
+  if (kind === undefined) return [null, null, null, 0n, 0n, 0n]
+  const eventId = newId('evt', nowMs)
+  const { pendingMinor, availableMinor, feesMinor } = balanceChangeOf(postings)
+  const payload = encodePayoutEvent(payout, { kind, eventId, nowMs })
+  return [eventId, kind, payload, pendingMinor, availableMinor, feesMinor]
+}
+
+/** A change of a payout. What is absent stays as it is. */
+export interface PayoutChange {
+  readonly status: PayoutStatus
+  /** What happened, for its history; absent: nothing that is worth a step. */
+  readonly step?: string
+  /** Who caused it; absent: the service itself. */
+  readonly actor?: string
+  /** Milliseconds until it is taken up again; absent: never. */
+  readonly nextInMs?: number
+  readonly bank?: BankCode
+  readonly routing?: string
+  /** It is about to be sent; false: certainly nothing was, so that any bank may. */
+  readonly submitted?: boolean
+  readonly sessionId?: string
+  readonly failureReason?: string
+  readonly detail?: string
+  readonly decidedBy?: string
+  readonly decisionNote?: string
+  readonly attempts?: number
+  /** Whoever took it up before changes nothing any more. */
+  readonly claimed?: true
+}
+
+/**
+ * Changes a payout in one statement: its row, its postings, its history, and its event if it has one. It changes
+ * nothing if the payout is no longer as it was read, or another instance took it up since.
+ *
+ * @returns undefined if nothing changed
+ */
+export async function changePayout(
+  on: Queryable,
+  before: Payout,
+  change: PayoutChange,
+  nowMs: number,
+): Promise<Payout | undefined> {
+  const { status, nextInMs } = change
+  const moved = status !== before.status
+  const completes = moved && isFinal(status)
+  const after: Payout = {
+    ...before,
+    status,
+    bank: change.submitted === false ? undefined : (change.bank ?? before.bank),
+    routing: change.routing ?? before.routing,
+    sessionId: change.sessionId ?? before.sessionId,
+    failureReason: change.failureReason ?? before.failureReason,
+    detail: change.detail ?? before.detail,
+    decidedBy: change.decidedBy ?? before.decidedBy,
+    decisionNote: change.decisionNote ?? before.decisionNote,
+    attempts: change.attempts ?? before.attempts,
+    claims: before.claims + (change.claimed ? 1 : 0),
+    expiresAtMs: status === 'PENDING_APPROVAL' ? before.expiresAtMs : undefined,
+    submittedAtMs: submittedAt(before, change, nowMs),
+    completedAtMs: completes ? nowMs : before.completedAtMs,
+    nextAtMs: nextInMs === undefined ? undefined : nowMs + nextInMs,
+  }
+  const postings = moved ? postingsOf(before, status) : []
+  const isReleased = postings.some(({ kind }) => kind === 'release')
+  const { rowCount } = await on.query({
+    name: 'payout-change',
+    text: `with changed as (
+        update payout set status = $4, bank = $5, routing = $6, session_id = $7, failure_reason = $8, detail = $9,
+          decided_by = $10, decision_note = $11, attempts = $12, claims = $13,
+          expires_at = case when $4 = 'PENDING_APPROVAL' then expires_at end,
+          submitted_at = case when $14 then now() when $14 is null then submitted_at end,
+          completed_at = case when $15 then now() else completed_at end,
+          next_at = now() + $16 * interval '1 millisecond'
+        where id = $1 and status = $2 and claims = $3
+        returning id, business_id, live, amount_minor, transaction_id
+      ), posted as (
+        insert into payout_posting (payout_id, kind, debit_account, credit_account, amount_minor, created_at)
+        select changed.id, p.kind, p.debit, p.credit, p.minor, $17
+        from changed cross join unnest($18::text[], $19::text[], $20::text[], $21::bigint[])
+          as p (kind, debit, credit, minor)
+      ), step as (
+        insert into payout_step (payout_id, number, at, status, actor, text)
+        select id, (select count(*) from payout_step where payout_id = $1) + 1, $17, $4, $22, $23
+        from changed where $23 <> ''
+      ), day as (
+        update payout_day set requested_minor = requested_minor - changed.amount_minor from changed
+        where $24 and payout_day.business_id = changed.business_id and payout_day.live = changed.live
+          and payout_day.day = $25
+      ), refund as (
+        update payout_refund set refunded_minor = refunded_minor - changed.amount_minor from changed
+        where $24 and payout_refund.transaction_id = changed.transaction_id
+      ), published as (
+        -- nets_zero: it belongs to the statement also if it has no fee.
+        insert into outbox (event_id, business_id, live, kind, occurred_at, payload, subject_id, pending_minor,
+          available_minor, fees_minor, nets_zero)
+        select $26, business_id, live, $27, $17, $28, id, $29, $30, $31, ($29, $30, $31) = (0, 0, 0)
+        from changed where $26::text is not null
+      )
+      select from changed`,
+    values: [
+      before.id,
+      before.status,
+      before.claims,
+      status,
+      after.bank ?? null,
+      after.routing,
+      after.sessionId,
+      after.failureReason,
+      after.detail,
+      after.decidedBy,
+      after.decisionNote,
+      after.attempts,
+      after.claims,
+      change.submitted ?? null,
+      completes,
+      nextInMs ?? null,
+      new Date(nowMs),
+      postings.map(({ kind }) => kind),
+      postings.map(({ debit }) => debit),
+      postings.map(({ credit }) => credit),
+      postings.map(({ amountMinor }) => amountMinor),
+      change.actor ?? '',
+      change.step ?? '',
+      isReleased,
+      lagosDate(before.createdAtMs),
+      ...eventOf(after, postings, nowMs),
+    ],
+  })
+  return rowCount === 0 ? undefined : after
+}
+
+function submittedAt(
+  before: Payout,
+  { submitted }: PayoutChange,
+  nowMs: number,
+): number | undefined {
+  if (submitted === undefined) return before.submittedAtMs
+  return submitted ? nowMs : undefined
+}

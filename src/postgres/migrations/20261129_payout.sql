@@ -1,0 +1,279 @@
+-- Money out: payouts, their postings and history, the rules that they obey.
+
+-- One payout. Its amount, fee and duty are reserved in the commit that requests it. `bank_reference` is its reference
+-- at the bank for life. `next_at`: when it is sent, asked about or expires next; `claims` counts who took that up, so
+-- that one who comes late changes nothing.
+create table payout (
+  id text collate "C" primary key,
+  business_id text not null references business (id),
+  live boolean not null,
+  reference text not null,
+  purpose text not null,
+  status text not null,
+  source text not null,
+  amount_minor bigint not null,
+  fee_minor bigint not null,
+  duty_minor bigint not null,
+  bank_code text not null,
+  bank_name text not null,
+  account_number text not null,
+  account_name text not null,
+  narration text not null,
+  resolved_bank text,
+  enquiry_reference text not null,
+  bank text,
+  bank_reference text not null,
+  routing text not null default '',
+  session_id text not null default '',
+  failure_reason text not null default '',
+  detail text not null default '',
+  requested_by text not null,
+  approval_reason text not null,
+  decided_by text not null default '',
+  decision_note text not null default '',
+  created_at timestamptz(3) not null,
+  expires_at timestamptz(3),
+  next_at timestamptz(3),
+  submitted_at timestamptz(3),
+  completed_at timestamptz(3),
+  claims int not null default 0,
+  attempts int not null default 0,
+  transaction_id text collate "C",
+  refunded_session_id text not null default '',
+  settlement_id text,
+  batch_id text,
+  constraint payout_business_id_live_reference_unique unique (business_id, live, reference),
+  constraint payout_bank_reference_unique unique (bank_reference),
+  constraint payout_amount check (amount_minor > 0 and fee_minor >= 0 and duty_minor >= 0),
+  constraint payout_purpose check (purpose in ('PAYOUT', 'REFUND', 'SETTLEMENT')
+    and (purpose = 'REFUND') = (transaction_id is not null) and (purpose = 'SETTLEMENT') = (settlement_id is not null)),
+  constraint payout_source check (source in ('available', 'pending')),
+  constraint payout_status check (status in ('PENDING_APPROVAL', 'APPROVED', 'SUBMITTING', 'UNKNOWN', 'MANUAL_REVIEW',
+    'PAID', 'FAILED', 'REJECTED', 'CANCELLED', 'EXPIRED', 'RETURNED')),
+  constraint payout_completed check ((completed_at is not null) = (status in ('PAID', 'FAILED', 'REJECTED', 'CANCELLED',
+    'EXPIRED', 'RETURNED'))),
+  constraint payout_submitted check (status not in ('SUBMITTING', 'UNKNOWN', 'PAID', 'RETURNED')
+    or (submitted_at is not null and bank is not null))
+);
+create index payout_business_id_live_id_index on payout (business_id, live, id);
+create index payout_live_id_index on payout (live, id);
+create index payout_due_index on payout (next_at) where next_at is not null;
+create index payout_open_index on payout (business_id, live) include (amount_minor, fee_minor, duty_minor, bank)
+  where completed_at is null;
+create index payout_in_progress_index on payout (bank, live) include (amount_minor)
+  where status in ('SUBMITTING', 'UNKNOWN');
+create index payout_transaction_index on payout (transaction_id) where transaction_id is not null;
+create index payout_settlement_index on payout (settlement_id) where settlement_id is not null;
+create index payout_batch_index on payout (batch_id, id) where batch_id is not null;
+create index payout_account_index on payout (account_number, id);
+
+-- What happened to a payout, in order.
+create table payout_step (
+  payout_id text collate "C" not null references payout (id),
+  number int not null,
+  at timestamptz(3) not null,
+  status text not null,
+  actor text not null,
+  text text not null,
+  primary key (payout_id, number)
+);
+create trigger payout_step_append_only before delete or update or truncate on payout_step
+  for each statement execute function append_only();
+
+-- One movement of money of a payout. The primary key allows one posting of each kind.
+create table payout_posting (
+  payout_id text collate "C" not null references payout (id),
+  kind text not null,
+  debit_account text not null,
+  credit_account text not null,
+  amount_minor bigint not null,
+  created_at timestamptz(3) not null,
+  primary key (payout_id, kind),
+  constraint payout_posting_amount check (amount_minor > 0),
+  constraint payout_posting_movement check (case kind
+    when 'reservation' then debit_account in ('available', 'pending') and credit_account = 'reserved'
+    when 'payment' then debit_account = 'reserved' and credit_account = 'paid_out'
+    when 'fee' then debit_account = 'reserved' and credit_account = 'fees'
+    when 'duty' then debit_account = 'reserved' and credit_account = 'duty'
+    when 'release' then debit_account = 'reserved' and credit_account in ('available', 'pending')
+    when 'return' then debit_account = 'paid_out' and credit_account = 'available'
+    else false end)
+);
+create trigger payout_posting_append_only before delete or update or truncate on payout_posting
+  for each statement execute function append_only();
+
+-- The legal transitions: see src/payouts/payout.ts.
+create function payout_guard() returns trigger language plpgsql as $$
+  begin
+    if (new.id, new.business_id, new.live, new.reference, new.purpose, new.source, new.amount_minor, new.fee_minor,
+        new.duty_minor, new.bank_code, new.account_number, new.account_name, new.bank_reference, new.requested_by,
+        new.transaction_id, new.settlement_id, new.batch_id, new.created_at)
+      is distinct from (old.id, old.business_id, old.live, old.reference, old.purpose, old.source, old.amount_minor,
+        old.fee_minor, old.duty_minor, old.bank_code, old.account_number, old.account_name, old.bank_reference,
+        old.requested_by, old.transaction_id, old.settlement_id, old.batch_id, old.created_at)
+      -- The bank that may have been sent it is fixed.
+      or (old.status in ('UNKNOWN', 'MANUAL_REVIEW', 'PAID') and new.bank is distinct from old.bank) then
+      raise exception 'a requested payout cannot be changed' using errcode = 'integrity_constraint_violation';
+    end if;
+    if new.status <> old.status and not (case old.status
+        when 'PENDING_APPROVAL' then new.status in ('APPROVED', 'REJECTED', 'CANCELLED', 'EXPIRED')
+        when 'APPROVED' then new.status in ('SUBMITTING', 'CANCELLED')
+        when 'SUBMITTING' then new.status in ('PAID', 'FAILED', 'UNKNOWN', 'APPROVED')
+        when 'UNKNOWN' then new.status in ('PAID', 'FAILED', 'MANUAL_REVIEW')
+        when 'MANUAL_REVIEW' then new.status in ('PAID', 'FAILED', 'UNKNOWN', 'APPROVED')
+        when 'PAID' then new.status = 'RETURNED'
+        else false end) then
+      raise exception 'a payout cannot go from % to %', old.status, new.status
+        using errcode = 'integrity_constraint_violation';
+    end if;
+    return new;
+  end $$;
+create trigger payout_guard before update on payout for each row execute function payout_guard();
+create trigger payout_kept before delete or truncate on payout for each statement execute function append_only();
+
+-- Refuses a status without its postings at the commit.
+create function payout_posted() returns trigger language plpgsql as $$
+  declare
+    is_posted boolean;
+  begin
+    -- A later change of the same transaction has a check of its own.
+    if not exists (select from payout where id = new.id and status = new.status) then
+      return null;
+    end if;
+    select coalesce(sum(amount_minor) filter (where p.kind = 'reservation' and p.debit_account = new.source), 0)
+        = new.amount_minor + new.fee_minor + new.duty_minor
+      and coalesce(sum(amount_minor) filter (where p.kind = 'payment'), 0)
+        = case when new.status in ('PAID', 'RETURNED') then new.amount_minor else 0 end
+      and coalesce(sum(amount_minor) filter (where p.kind = 'fee'), 0)
+        = case when new.status in ('PAID', 'RETURNED') then new.fee_minor else 0 end
+      and coalesce(sum(amount_minor) filter (where p.kind = 'duty'), 0)
+        = case when new.status in ('PAID', 'RETURNED') then new.duty_minor else 0 end
+      and coalesce(sum(amount_minor) filter (where p.kind = 'release'), 0)
+        = case when new.status in ('FAILED', 'REJECTED', 'CANCELLED', 'EXPIRED')
+          then new.amount_minor + new.fee_minor + new.duty_minor else 0 end
+      and coalesce(sum(amount_minor) filter (where p.kind = 'return'), 0)
+        = case when new.status = 'RETURNED' then new.amount_minor else 0 end
+    into is_posted from payout_posting p where p.payout_id = new.id;
+    if not is_posted then
+      raise exception 'the postings of % do not match its status', new.id
+        using errcode = 'integrity_constraint_violation';
+    end if;
+    return null;
+  end $$;
+create constraint trigger payout_posted after insert or update of status on payout deferrable initially deferred
+  for each row execute function payout_posted();
+
+-- What a business has reserved for payouts that are not final.
+create function reserved_minor(of_business text, in_live boolean) returns numeric language sql stable as $$
+  select coalesce(sum(amount_minor + fee_minor + duty_minor), 0) from payout
+  where business_id = of_business and live = in_live and completed_at is null $$;
+
+-- What a business requested on a day in Lagos, less what was not paid: for its limits.
+create table payout_day (
+  business_id text not null,
+  live boolean not null,
+  day date not null,
+  requested_minor bigint not null,
+  primary key (business_id, live, day),
+  constraint payout_day_requested check (requested_minor >= 0)
+);
+create index payout_day_live_day_index on payout_day (live, day);
+
+-- Whom a business has paid, for the cool-down of new beneficiaries.
+create table payout_beneficiary (
+  business_id text not null references business (id),
+  live boolean not null,
+  bank_code text not null,
+  account_number text not null,
+  account_name text not null,
+  first_used_at timestamptz(3) not null,
+  last_used_at timestamptz(3) not null,
+  primary key (business_id, live, bank_code, account_number)
+);
+create index payout_beneficiary_last_used_index
+  on payout_beneficiary (business_id, live, last_used_at, bank_code, account_number);
+
+-- What was refunded of a payment, or is reserved for refunds: never more than was credited.
+create table payout_refund (
+  transaction_id text collate "C" primary key,
+  amount_minor bigint not null,
+  refunded_minor bigint not null,
+  constraint payout_refund_refunded check (refunded_minor >= 0 and refunded_minor <= amount_minor)
+);
+
+create function refunded_minor(of_transaction text) returns bigint language sql stable as $$
+  select coalesce((select refunded_minor from payout_refund where transaction_id = of_transaction), 0) $$;
+
+-- A refunded payment cannot be reversed: its money would leave twice.
+create function refund_guard() returns trigger language plpgsql as $$
+  begin
+    if refunded_minor(new.id) > 0 then
+      raise exception 'the payment % has refunds', new.id using errcode = 'integrity_constraint_violation';
+    end if;
+    return new;
+  end $$;
+create trigger refund_guard before update of status on transaction for each row
+  when (new.status = 'REVERSED' and old.status <> 'REVERSED') execute function refund_guard();
+
+-- What is stopped: everything (scope GLOBAL, target empty), a bank or a business.
+create table payout_pause (
+  scope text not null,
+  target text not null,
+  reason text not null,
+  paused_by text not null,
+  paused_at timestamptz(3) not null,
+  primary key (scope, target),
+  constraint payout_pause_scope check (case scope when 'GLOBAL' then target = '' else scope in ('BANK', 'BUSINESS')
+    and target <> '' end)
+);
+
+-- The rules of a business; those of the installation have no business.
+create table payout_policy (
+  business_id text primary key,
+  payout_max_minor bigint not null,
+  daily_max_minor bigint not null,
+  monthly_max_minor bigint not null,
+  approval_above_minor bigint,
+  cool_down_hours int not null,
+  new_beneficiary_max_minor bigint not null,
+  approval_hours int not null,
+  fees jsonb not null,
+  charge_duty boolean not null,
+  settle_to jsonb,
+  floor_minor bigint not null,
+  updated_at timestamptz(3) not null,
+  constraint payout_policy_settle_to check (settle_to is null or business_id <> '')
+);
+
+-- What the operator's account at a bank had when one instance last read it.
+create table bank_float (
+  bank text not null,
+  live boolean not null,
+  available_minor bigint,
+  read_at timestamptz(3),
+  error text not null,
+  next_at timestamptz(3) not null,
+  primary key (bank, live)
+);
+
+-- The scopes payouts:write and payouts:approve of tokens, and payouts of keys.
+alter table internal_token drop constraint internal_token_scopes,
+  add constraint internal_token_scopes check (cardinality(scopes) > 0 and scopes <@ array['admin', 'payments:write',
+    'payments:reverse', 'splits:write', 'payouts:write', 'payouts:approve', 'webhooks:write', 'read',
+    'events:subscribe']);
+alter table session drop constraint session_scopes,
+  add constraint session_scopes check (cardinality(scopes) > 0 and scopes <@ array['admin', 'payments:write',
+    'payments:reverse', 'splits:write', 'payouts:write', 'payouts:approve', 'webhooks:write', 'read',
+    'events:subscribe']);
+alter table sign_in_code drop constraint sign_in_code_scopes,
+  add constraint sign_in_code_scopes check (cardinality(scopes) > 0 and scopes <@ array['admin', 'payments:write',
+    'payments:reverse', 'splits:write', 'payouts:write', 'payouts:approve', 'webhooks:write', 'read',
+    'events:subscribe']);
+alter table portal_link drop constraint portal_link_scopes,
+  add constraint portal_link_scopes check (cardinality(scopes) > 0 and scopes <@ array['payments:write',
+    'payments:reverse', 'splits:write', 'payouts:write', 'payouts:approve', 'webhooks:write', 'read',
+    'events:subscribe']);
+alter table api_key drop constraint api_key_scopes,
+  add constraint api_key_scopes check (scopes <@ array['accounts:read', 'accounts:create', 'accounts:write',
+    'payments:read', 'payments:decide', 'payments:requery', 'payments:simulate', 'events:read', 'balances:read',
+    'webhooks:read', 'webhooks:write', 'payouts']);
