@@ -20,6 +20,17 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   accounts: ['auth', 'banks', 'businesses', 'crypto', 'events', 'postgres'],
   transactions: ['accounts', 'auth', 'banks', 'businesses', 'events', 'postgres'],
   settlement: ['accounts', 'auth', 'banks', 'businesses', 'events', 'postgres', 'transactions'],
+  payouts: [
+    'accounts',
+    'auth',
+    'banks',
+    'businesses',
+    'crypto',
+    'events',
+    'postgres',
+    'settlement',
+    'transactions',
+  ],
   notifications: ['auth', 'banks', 'crypto', 'events', 'postgres', 'transactions'],
   reconciliation: [
     'accounts',

@@ -8,15 +8,9 @@ import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import type { Semaphore } from '../postgres/semaphore.ts'
 import { readCurrentBalance } from '../settlement/get-balance.ts'
+import { readPolicies } from './change-policy.ts'
 import { bankReferenceOf, type Payout, type PayoutPurpose, type Source } from './payout.ts'
-import {
-  approvalReason,
-  dutyOf,
-  feeOf,
-  limitFault,
-  type PayoutPolicy,
-  readPolicies,
-} from './policy.ts'
+import { approvalReason, dutyOf, feeOf, limitFault, type PayoutPolicy } from './policy.ts'
 import {
   type NameContext,
   type RequestedAccount,

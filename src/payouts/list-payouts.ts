@@ -1,7 +1,7 @@
 import { firstIdAt } from '../core/ids.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import { cutPage, cutScan, readPage } from '../postgres/page-token.ts'
-import type { Payout, PayoutPurpose, PayoutStatus } from './payout.ts'
+import type { Payout, PayoutPurpose, PayoutStatus, Step } from './payout.ts'
 import { PAYOUT_COLUMNS, type PayoutRow, toPayout } from './store.ts'
 
 /** Which payouts to list. */
@@ -66,15 +66,6 @@ export async function listPayouts(
   const edge = rows[0]?.edge
   const payouts = rows.filter(({ id }) => id !== null).map(({ edge: _, ...row }) => toPayout(row))
   return cutScan(payouts, page, ({ id }) => [id], edge ? [edge] : undefined)
-}
-
-/** What happened to a payout. */
-export interface Step {
-  readonly atMs: number
-  readonly status: PayoutStatus
-  /** Empty: the service itself. */
-  readonly actor: string
-  readonly text: string
 }
 
 const STEPS_MAX = 200

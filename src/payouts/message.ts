@@ -22,9 +22,7 @@ import type { BankCode } from '../banks/bank.ts'
 import { fromBankCode, toBankCode } from '../banks/message.ts'
 import { CURRENCY } from '../core/money.ts'
 import { encodeEvent } from '../events/message.ts'
-import type { Step } from './list-payouts.ts'
-import type { Pause, PauseTarget } from './pauses.ts'
-import type { Payout, PayoutPurpose, PayoutStatus } from './payout.ts'
+import type { Pause, PauseTarget, Payout, PayoutPurpose, PayoutStatus, Step } from './payout.ts'
 import type { PayoutPolicy } from './policy.ts'
 
 const at = (atMs: number | undefined) => (atMs === undefined ? undefined : timestampFromMs(atMs))

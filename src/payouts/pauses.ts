@@ -6,19 +6,7 @@ import { cutPage, readPage } from '../postgres/page-token.ts'
 import { queryableOf } from '../postgres/queries-of.ts'
 import { type PayoutContext, requesterOf } from './create-payout.ts'
 import { PayoutPauseEntity } from './payout.entity.ts'
-
-/** What a pause stops: everything, a bank by its code, or a business by its id. */
-export interface PauseTarget {
-  readonly scope: 'GLOBAL' | 'BANK' | 'BUSINESS'
-  /** Empty for GLOBAL. */
-  readonly target: string
-}
-
-export interface Pause extends PauseTarget {
-  readonly reason: string
-  readonly pausedBy: string
-  readonly pausedAtMs: number
-}
+import type { Pause, PauseTarget } from './payout.ts'
 
 /**
  * Stops payouts. Every instance reads the pauses with each claim, so nothing is sent after the commit but what was

@@ -115,7 +115,7 @@ export const PayoutEntity = defineEntity({
     {
       name: 'payout_submitted',
       expression:
-        "status not in ('SUBMITTING', 'UNKNOWN', 'PAID', 'RETURNED') or (submitted_at is not null and bank is not null)",
+        "(submitted_at is null) = (bank is null) and (status in ('PENDING_APPROVAL', 'APPROVED', 'FAILED', 'REJECTED', 'CANCELLED', 'EXPIRED') or bank is not null)",
     },
   ],
 })

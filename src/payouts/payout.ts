@@ -233,3 +233,25 @@ export const NEVER_SEEN = 'not_found_at_bank'
 
 /** How long an unclear payout is only asked about before an operator is called. */
 export const UNCLEAR_MS_MAX = 24 * 3_600_000
+
+/** What happened to a payout. */
+export interface Step {
+  readonly atMs: number
+  readonly status: PayoutStatus
+  /** Empty: the service itself. */
+  readonly actor: string
+  readonly text: string
+}
+
+/** What a pause stops: everything, a bank by its code, or a business by its id. */
+export interface PauseTarget {
+  readonly scope: 'GLOBAL' | 'BANK' | 'BUSINESS'
+  /** Empty for GLOBAL. */
+  readonly target: string
+}
+
+export interface Pause extends PauseTarget {
+  readonly reason: string
+  readonly pausedBy: string
+  readonly pausedAtMs: number
+}

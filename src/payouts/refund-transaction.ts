@@ -4,7 +4,7 @@ import { Fault, invalidFields } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import { formatAmount } from '../core/money.ts'
 import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
-import { lockTransaction } from '../transactions/queries.ts'
+import { getLocked } from '../transactions/find-transactions.ts'
 import type { StoredTransaction } from '../transactions/transaction.ts'
 import {
   NO_ORIGIN,
@@ -48,7 +48,7 @@ export async function refundTransaction(
   const { durablePool } = context.database
   const { transactionId, account, amountField } = request
   const nowMs = context.clock.now()
-  const transaction = await inTransaction(durablePool, (client) => lock(client, transactionId))
+  const transaction = await inTransaction(durablePool, (client) => getLocked(client, transactionId))
   requireRefundable(transaction)
   const { businessId, live } = transaction.account
   const resolved = await resolveRecipient(context, transaction, request, nowMs)
@@ -70,19 +70,12 @@ export async function refundTransaction(
     amountField,
   }
   const result = await reserve(context, reservation, {
-    lock: async (client) => void (await lock(client, transactionId)),
+    lock: async (client) => void (await getLocked(client, transactionId)),
     prepare: (client) => addRefund(client, request),
   })
   const refundableMinor =
     transaction.amountMinor - (await refundedMinor(durablePool, transactionId))
   return { ...result, refundableMinor }
-}
-
-/** @throws Fault not_found */
-async function lock(client: PoolClient, transactionId: string): Promise<StoredTransaction> {
-  const transaction = await lockTransaction(client, transactionId)
-  if (transaction === undefined) throw new Fault('not_found', 'There is no such transaction')
-  return transaction
 }
 
 /** @throws Fault not_refundable */
@@ -131,7 +124,7 @@ async function addRefund(
   client: PoolClient,
   { transactionId, amountMinor: requestedMinor, amountField }: RefundRequest,
 ): Promise<Pick<Reservation, 'source' | 'amountMinor'>> {
-  const transaction = await lock(client, transactionId)
+  const transaction = await getLocked(client, transactionId)
   requireRefundable(transaction)
   const left = transaction.amountMinor - (await refundedMinor(client, transactionId))
   const amountMinor = requestedMinor || left

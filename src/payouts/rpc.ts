@@ -7,6 +7,7 @@ import { getBusiness } from '../businesses/get-business.ts'
 import { assert, Fault } from '../core/errors.ts'
 import { cutPage, readPage } from '../postgres/page-token.ts'
 import { fromTimestamp } from '../protobuf/values.ts'
+import { getPolicy, updatePolicy } from './change-policy.ts'
 import { createPayout, type PayoutContext } from './create-payout.ts'
 import {
   approvePayout,
@@ -28,7 +29,6 @@ import {
   toStepMessage,
 } from './message.ts'
 import { listPauses, pausePayouts, resumePayouts } from './pauses.ts'
-import { getPolicy, updatePolicy } from './policy.ts'
 import { refundTransaction } from './refund-transaction.ts'
 import { enquireName, RESOLUTION_MS, sealResolution } from './resolve-name.ts'
 import { findByReference, findPayout } from './store.ts'

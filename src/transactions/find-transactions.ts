@@ -1,5 +1,5 @@
 import type { EntityManager } from '@mikro-orm/postgresql'
-import type { Pool } from 'pg'
+import type { Pool, PoolClient } from 'pg'
 import { isCreditable } from '../accounts/account.ts'
 import type { FoundAmongLatest } from '../accounts/list-accounts.ts'
 import type { Owner } from '../auth/method-policy.ts'
@@ -14,6 +14,7 @@ import {
   findBySessions,
   findRecorded,
   findShownBySessions,
+  lockTransaction,
   type RecordedKey,
   type SessionKey,
   TRANSACTION_COLUMNS,
@@ -172,4 +173,11 @@ export async function searchTransactions(
     [text, businessIds ?? null, live ?? null],
   )
   return rows.map(toStored)
+}
+
+/** Locks a transaction until the commit. @throws Fault not_found */
+export async function getLocked(client: PoolClient, id: string): Promise<StoredTransaction> {
+  const transaction = await lockTransaction(client, id)
+  if (transaction === undefined) throw new Fault('not_found', 'There is no such transaction')
+  return transaction
 }

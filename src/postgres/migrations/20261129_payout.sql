@@ -5,7 +5,7 @@
 -- that one who comes late changes nothing.
 create table payout (
   id text collate "C" primary key,
-  business_id text not null references business (id),
+  business_id text not null,
   live boolean not null,
   reference text not null,
   purpose text not null,
@@ -44,6 +44,7 @@ create table payout (
   batch_id text,
   constraint payout_business_id_live_reference_unique unique (business_id, live, reference),
   constraint payout_bank_reference_unique unique (bank_reference),
+  constraint payout_business_id_foreign foreign key (business_id) references business (id),
   constraint payout_amount check (amount_minor > 0 and fee_minor >= 0 and duty_minor >= 0),
   constraint payout_purpose check (purpose in ('PAYOUT', 'REFUND', 'SETTLEMENT')
     and (purpose = 'REFUND') = (transaction_id is not null) and (purpose = 'SETTLEMENT') = (settlement_id is not null)),
@@ -52,8 +53,8 @@ create table payout (
     'PAID', 'FAILED', 'REJECTED', 'CANCELLED', 'EXPIRED', 'RETURNED')),
   constraint payout_completed check ((completed_at is not null) = (status in ('PAID', 'FAILED', 'REJECTED', 'CANCELLED',
     'EXPIRED', 'RETURNED'))),
-  constraint payout_submitted check (status not in ('SUBMITTING', 'UNKNOWN', 'PAID', 'RETURNED')
-    or (submitted_at is not null and bank is not null))
+  constraint payout_submitted check ((submitted_at is null) = (bank is null) and (status in ('PENDING_APPROVAL',
+    'APPROVED', 'FAILED', 'REJECTED', 'CANCELLED', 'EXPIRED') or bank is not null))
 );
 create index payout_business_id_live_id_index on payout (business_id, live, id);
 create index payout_live_id_index on payout (live, id);
@@ -69,26 +70,28 @@ create index payout_account_index on payout (account_number, id);
 
 -- What happened to a payout, in order.
 create table payout_step (
-  payout_id text collate "C" not null references payout (id),
+  payout_id text collate "C" not null,
   number int not null,
   at timestamptz(3) not null,
   status text not null,
   actor text not null,
   text text not null,
-  primary key (payout_id, number)
+  primary key (payout_id, number),
+  constraint payout_step_payout_id_foreign foreign key (payout_id) references payout (id)
 );
 create trigger payout_step_append_only before delete or update or truncate on payout_step
   for each statement execute function append_only();
 
 -- One movement of money of a payout. The primary key allows one posting of each kind.
 create table payout_posting (
-  payout_id text collate "C" not null references payout (id),
+  payout_id text collate "C" not null,
   kind text not null,
   debit_account text not null,
   credit_account text not null,
   amount_minor bigint not null,
   created_at timestamptz(3) not null,
   primary key (payout_id, kind),
+  constraint payout_posting_payout_id_foreign foreign key (payout_id) references payout (id),
   constraint payout_posting_amount check (amount_minor > 0),
   constraint payout_posting_movement check (case kind
     when 'reservation' then debit_account in ('available', 'pending') and credit_account = 'reserved'
@@ -181,14 +184,15 @@ create index payout_day_live_day_index on payout_day (live, day);
 
 -- Whom a business has paid, for the cool-down of new beneficiaries.
 create table payout_beneficiary (
-  business_id text not null references business (id),
+  business_id text not null,
   live boolean not null,
   bank_code text not null,
   account_number text not null,
   account_name text not null,
   first_used_at timestamptz(3) not null,
   last_used_at timestamptz(3) not null,
-  primary key (business_id, live, bank_code, account_number)
+  primary key (business_id, live, bank_code, account_number),
+  constraint payout_beneficiary_business_id_foreign foreign key (business_id) references business (id)
 );
 create index payout_beneficiary_last_used_index
   on payout_beneficiary (business_id, live, last_used_at, bank_code, account_number);

@@ -1,0 +1,120 @@
+import type { InferEntity } from '@mikro-orm/core'
+import type { EntityManager } from '@mikro-orm/postgresql'
+import { appendAudit } from '../auth/audit/append-audit-entry.ts'
+import type { Actor } from '../auth/caller.ts'
+import { findBusiness } from '../businesses/get-business.ts'
+import { type FieldFault, invalidFields } from '../core/errors.ts'
+import { AMOUNT_MINOR_MAX } from '../core/money.ts'
+import type { Runtime } from '../postgres/runtime.ts'
+import { PayoutPolicyEntity } from './payout.entity.ts'
+import { DEFAULT_POLICY, type FeeBand, feeOf, type PayoutPolicy } from './policy.ts'
+
+/** The rules of a business and those of the installation; the defaults where none are stated. */
+export async function readPolicies(
+  em: EntityManager,
+  businessId: string,
+): Promise<{ readonly own: PayoutPolicy; readonly installation: PayoutPolicy | undefined }> {
+  const rows = await em.find(PayoutPolicyEntity, { businessId: { $in: ['', businessId] } })
+  const policyOf = (id: string) => {
+    const row = rows.find((each) => each.businessId === id)
+    return row && toPolicy(row)
+  }
+  return { own: policyOf(businessId) ?? DEFAULT_POLICY, installation: policyOf('') }
+}
+
+/** @throws Fault not_found (the business) */
+export async function getPolicy({ database }: Runtime, businessId: string): Promise<PayoutPolicy> {
+  const em = database.orm.em.fork()
+  if (businessId !== '') await findBusiness(em, businessId)
+  const row = await em.findOne(PayoutPolicyEntity, { businessId })
+  if (row !== null) return toPolicy(row)
+  return businessId === '' ? UNLIMITED : DEFAULT_POLICY
+}
+
+/** The rules of an installation that states none: those of each business hold alone. */
+const UNLIMITED: PayoutPolicy = { ...DEFAULT_POLICY, coolDownHours: 0 }
+
+/** Replaces the rules of a business; empty: of the installation. @throws Fault not_found, validation_failed */
+export async function updatePolicy(
+  { database, clock }: Runtime,
+  businessId: string,
+  policy: PayoutPolicy,
+  actor: Actor,
+): Promise<PayoutPolicy> {
+  const faults = policyFaults(businessId, policy)
+  if (faults.length > 0) throw invalidFields(faults)
+  await database.orm.em.fork().transactional(async (em) => {
+    if (businessId !== '') await findBusiness(em, businessId)
+    const before = await em.findOne(PayoutPolicyEntity, { businessId })
+    const details = { before: before && shown(toPolicy(before)), after: shown(policy) }
+    await em.upsert(PayoutPolicyEntity, {
+      businessId,
+      ...policy,
+      fees: policy.fees.map(textBand),
+      updatedAt: new Date(clock.now()),
+    })
+    await appendAudit(em, actor, {
+      action: 'payout_policy.update',
+      targetId: businessId || 'installation',
+      businessId: businessId || undefined,
+      details,
+    })
+  })
+  return policy
+}
+
+function policyFaults(businessId: string, { fees, settleTo }: PayoutPolicy): FieldFault[] {
+  const isOpen = (band: FeeBand) => band.upToMinor === 0n
+  const faults = fees.flatMap((band, index): FieldFault[] => {
+    const before = fees[index - 1]
+    const isInOrder =
+      before === undefined ||
+      (!isOpen(before) && (isOpen(band) || band.upToMinor > before.upToMinor))
+    const field = `policy.fees[${index}].upToMinor`
+    if (!isInOrder) return [{ field, message: 'must be more than that of the band before' }]
+    const reach = isOpen(band) ? AMOUNT_MINOR_MAX : band.upToMinor
+    if (feeOf([band], reach) <= AMOUNT_MINOR_MAX) return []
+    return [{ field: `policy.fees[${index}].flatMinor`, message: 'makes a fee that is too large' }]
+  })
+  if (businessId !== '' || settleTo === null) return faults
+  return [...faults, { field: 'policy.settleTo', message: 'is only for a business' }]
+}
+
+function toPolicy(row: InferEntity<typeof PayoutPolicyEntity>): PayoutPolicy {
+  const { payoutMaxMinor, dailyMaxMinor, monthlyMaxMinor } = row
+  const { coolDownHours, newBeneficiaryMaxMinor, approvalHours } = row
+  return {
+    payoutMaxMinor,
+    dailyMaxMinor,
+    monthlyMaxMinor,
+    approvalAboveMinor: row.approvalAboveMinor ?? null,
+    coolDownHours,
+    newBeneficiaryMaxMinor,
+    approvalHours,
+    fees: row.fees.map(({ upToMinor, flatMinor, basisPoints, capMinor }) => ({
+      upToMinor: BigInt(upToMinor),
+      flatMinor: BigInt(flatMinor),
+      basisPoints,
+      capMinor: BigInt(capMinor),
+    })),
+    chargeDuty: row.chargeDuty,
+    settleTo: row.settleTo ?? null,
+    floorMinor: row.floorMinor,
+  }
+}
+
+function textBand({ upToMinor, flatMinor, basisPoints, capMinor }: FeeBand): FeeBand<string> {
+  const [upTo, flat, cap] = [`${upToMinor}`, `${flatMinor}`, `${capMinor}`]
+  return { upToMinor: upTo, flatMinor: flat, basisPoints, capMinor: cap }
+}
+
+/** The rules as the audit log shows them: JSON has no `bigint`. */
+function shown(policy: PayoutPolicy): Record<string, unknown> {
+  const text = (value: unknown) => (typeof value === 'bigint' ? `${value}` : value)
+  const { settleTo, fees, ...rest } = policy
+  return {
+    ...Object.fromEntries(Object.entries(rest).map(([name, value]) => [name, text(value)])),
+    fees: fees.map(textBand),
+    settleTo,
+  }
+}
