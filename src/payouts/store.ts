@@ -288,7 +288,8 @@ export async function changePayout(
         -- nets_zero: it belongs to the statement also if it has no fee.
         insert into outbox (event_id, business_id, live, kind, occurred_at, payload, subject_id, pending_minor,
           available_minor, fees_minor, nets_zero)
-        select $26, business_id, live, $27, $17, $28, id, $29, $30, $31, ($29, $30, $31) = (0, 0, 0)
+        select $26, business_id, live, $27, $17, $28, id, $29::bigint, $30::bigint, $31::bigint,
+          ($29::bigint, $30::bigint, $31::bigint) = (0, 0, 0)
         from changed where $26::text is not null
       )
       select from changed`,

@@ -195,7 +195,8 @@ describe('approvals', () => {
     await approver.approvePayout({ payoutId, note: 'checked' })
     await until(payoutId, PayoutStatus.PAID)
     const { entries } = await service.client(AdminService).listAuditEntries({ businessId })
-    expect(entries.find(({ action }) => action === 'payout.approve')?.details).toMatchObject({
+    const { details } = entries.find(({ action }) => action === 'payout.approve')!
+    expect(JSON.parse(details)).toMatchObject({
       before: 'PENDING_APPROVAL',
       after: 'APPROVED',
       note: 'checked',
@@ -246,7 +247,9 @@ test('refunds of a settled payment together never exceed it', async () => {
   expect(await faultOf(tooMuch)).toBe('refund_exceeds_payment')
   const rest = await payouts().refundTransaction({ transactionId })
   expect(rest.payout).toMatchObject({ amountMinor: 300_000n, purpose: PayoutPurpose.REFUND })
-  const reverse = service.client(TransactionService).reverseTransaction({ transactionId })
+  const reverse = service
+    .client(TransactionService)
+    .reverseTransaction({ transactionId, reason: 'sent twice' })
   expect(await faultOf(reverse)).toBe('not_reversible')
   await until(rest.payout!.id, PayoutStatus.PAID)
   expect(await balanceOf(business.id)).toMatchObject({ available: 0n, reserved: 0n })
