@@ -1,6 +1,6 @@
 import { isIPv4 } from 'node:net'
 import { z } from 'zod'
-import { integer } from '../config/settings.ts'
+import { integer, isSecret, type ReadSettings, type Settings, secret } from '../config/settings.ts'
 
 /** An https URL without credentials, query or fragment; at this machine also http. */
 export const url = z
@@ -25,6 +25,26 @@ export function text(pattern: RegExp, expected: string) {
 export function path(defaultPath: string) {
   const expected = 'a path below the base URL without a leading slash'
   return text(/^[\w.~-]+(\/[\w.~-]+)*$/, expected).default(defaultPath)
+}
+
+/**
+ * Reads settings that are given together or not at all: once a required one is set, all of them
+ * have to be.
+ *
+ * @returns undefined if one is invalid or missing; an empty object if none is set
+ */
+export function readOptional<Schema extends z.ZodObject>(
+  read: ReadSettings,
+  schema: Schema,
+): { readonly given?: Settings<Schema> } | undefined {
+  const required = Object.entries<z.ZodType>(schema.shape)
+    .filter(([, field]) => !field.safeParse(undefined).success)
+    .map(([name, field]) => [name, isSecret(field) ? secret(field.optional()) : field.optional()])
+  const found = read(z.object(Object.fromEntries(required)))
+  if (found === undefined) return undefined
+  if (Object.values(found).every((value) => value === undefined)) return {}
+  const given = read(schema)
+  return given && { given }
 }
 
 export const INVALID_RSA_KEY = 'must be an RSA key, as PEM or as base64 of its DER'
