@@ -91,3 +91,34 @@ function createSerials(pool: Pool): () => Promise<number> {
     return next - 1
   }
 }
+
+const GIVEN_NAMES = [
+  'ADA',
+  'BOLA',
+  'CHIDI',
+  'DAYO',
+  'EMEKA',
+  'FUNKE',
+  'HALIMA',
+  'IBRAHIM',
+  'KEMI',
+  'NGOZI',
+]
+const FAMILY_NAMES = [
+  'ABUBAKAR',
+  'ADEYEMI',
+  'BALOGUN',
+  'BELLO',
+  'DANJUMA',
+  'EZE',
+  'MUSA',
+  'OBI',
+  'OKAFOR',
+  'OKORO',
+]
+
+/** The holder of a simulated account: always the same for an account number. */
+export function simulatedName(accountNumber: string): string {
+  const digit = (position: number) => Number(accountNumber.at(position) ?? 0)
+  return `${FAMILY_NAMES[digit(-2)]} ${GIVEN_NAMES[digit(-3)]} ${GIVEN_NAMES[digit(-4)]}`
+}
