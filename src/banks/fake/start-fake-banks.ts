@@ -65,6 +65,7 @@ export async function startFakeBanks(options: FakeBanksOptions): Promise<FakeBan
   }
   const ninePsbKeys = newNinePsbKeys()
   const providusKeys = { clientId: secret(), clientSecret: secret() }
+  const providusTransfers = { userName: 'inflow', password: secret(), account: '1700263070' }
   try {
     const ninePsb = keep(
       await startFakeNinePsb({
@@ -78,6 +79,7 @@ export async function startFakeBanks(options: FakeBanksOptions): Promise<FakeBan
       await startFakeProvidus({
         ...common('PROVIDUS', 2),
         credentials: providusKeys,
+        transfers: providusTransfers,
         notify: notificationsUrl('PROVIDUS'),
       }),
     )
@@ -98,6 +100,11 @@ export async function startFakeBanks(options: FakeBanksOptions): Promise<FakeBan
         BANK_PROVIDUS_BASE_URL: providus.url,
         BANK_PROVIDUS_CLIENT_ID: providusKeys.clientId,
         BANK_PROVIDUS_CLIENT_SECRET: providusKeys.clientSecret,
+        BANK_PROVIDUS_TRANSFER_BASE_URL: providus.url,
+        BANK_PROVIDUS_TRANSFER_USERNAME: providusTransfers.userName,
+        BANK_PROVIDUS_TRANSFER_PASSWORD: providusTransfers.password,
+        BANK_PROVIDUS_TRANSFER_ACCOUNT: providusTransfers.account,
+        BANK_PROVIDUS_TRANSFER_SENDER: 'Inflow Development',
         ...palmPay.environment,
       },
       close,
