@@ -1,14 +1,16 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import type { LiveConnector } from '../../src/banks/bank.ts'
-import type {
-  ProvidusTransferFault as Fault,
-  ProvidusTransferOperation as Operation,
-} from '../../src/banks/fake/providus-transfers.ts'
 import type { TransferBook } from '../../src/banks/fake/transfer-book.ts'
+import type {
+  TransferServiceFault as Fault,
+  TRANSFER_OPERATIONS,
+} from '../../src/banks/fake/transfer-faults.ts'
 import type { TransferConnector, TransferOrder } from '../../src/banks/transfer.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/core/durations.ts'
 import { abortedOnce, signal } from './fixture.ts'
+
+type Operation = (typeof TRANSFER_OPERATIONS)[number]
 
 /** The part of a fake bank from which money goes out. */
 interface FakeTransfers {

@@ -4,28 +4,15 @@ import { BANK_FACTS } from '../bank.ts'
 import { getPath, parseNaira } from '../bank-fields.ts'
 import { parseBankJson } from '../http/bank-http.ts'
 import { createFakeIds } from './fake-ids.ts'
-import type { ServerFault } from './faults.ts'
 import { createOperations, type FakeResponse, type FakeRoute } from './loopback-server.ts'
 import { type BookedTransfer, createTransferBook, type TransferFault } from './transfer-book.ts'
-
-const OPERATIONS = ['enquire', 'send', 'find', 'account'] as const
-
-/** `account` also enquires the names of accounts at the bank itself. */
-export type ProvidusTransferOperation = (typeof OPERATIONS)[number]
-
-/** What this service says instead of the truth, beside the faults of any server and any transfer. */
-export type ProvidusTransferFault =
-  | ServerFault
-  | TransferFault
-  | 'insufficient'
-  | 'rejected'
-  | 'not found'
-  | 'wrong name'
-  | 'other account'
-  /** It does not accept the credentials. */
-  | 'denied'
-  /** A response code that no document has. */
-  | 'odd code'
+import {
+  distort,
+  enquiredName,
+  type RequestFault,
+  TRANSFER_OPERATIONS,
+  type TransferServiceFault,
+} from './transfer-faults.ts'
 
 /** What the operator has of the transfer service. */
 export interface ProvidusTransferAccess {
@@ -42,17 +29,18 @@ const TEST_ACCESS: ProvidusTransferAccess = {
 }
 
 type Fields = Readonly<Record<string, unknown>>
-type Fault = Exclude<ProvidusTransferFault, ServerFault> | undefined
-type Handle = (body: unknown, fault: Fault) => Fields
+type Handle = (body: unknown, fault: RequestFault) => Fields
 
 /** The transfer service of the fake Providus. */
 export function createFakeProvidusTransfers(clock: Clock, access = TEST_ACCESS) {
   const { userName, password, account } = access
   const { interbankCode, nubanCode } = BANK_FACTS.PROVIDUS
   const book = createTransferBook(clock, createFakeIds(clock, nubanCode, interbankCode))
-  const operations = createOperations<ProvidusTransferOperation, ProvidusTransferFault>(OPERATIONS)
+  const operations = createOperations<(typeof TRANSFER_OPERATIONS)[number], TransferServiceFault>(
+    TRANSFER_OPERATIONS,
+  )
   /** Checks the credentials, then executes the operation. */
-  const route = (operation: ProvidusTransferOperation, handle: Handle): FakeRoute =>
+  const route = (operation: (typeof TRANSFER_OPERATIONS)[number], handle: Handle): FakeRoute =>
     operations.route(operation, (request, fault) => {
       const body = parseBankJson(request.body)
       const isKnown =
@@ -78,14 +66,10 @@ export function createFakeProvidusTransfers(clock: Clock, access = TEST_ACCESS) 
       if (!transfer || fault === 'not found') return MISSING
       return foundFields(distort(transfer, fault), isOwn, account)
     }
-  const nameOf = (accountNumber: string, fault: Fault): string | undefined => {
-    if (fault === 'not found') return undefined
-    return fault === 'wrong name' ? 'SOMEBODY ELSE' : book.nameOf(accountNumber)
-  }
   const routes: Readonly<Record<string, FakeRoute>> = {
     'POST /GetNIPAccount': route('enquire', (body, fault) => {
       const accountNumber = getPath(body, 'accountNumber')
-      const accountName = nameOf(accountNumber, fault)
+      const accountName = enquiredName(book, accountNumber, fault)
       if (accountName === undefined) return INVALID_ACCOUNT
       const bankCode = getPath(body, 'beneficiaryBank')
       return { bankCode, accountName, transactionReference: '', bvn: '', accountNumber, ...SUCCESS }
@@ -93,7 +77,7 @@ export function createFakeProvidusTransfers(clock: Clock, access = TEST_ACCESS) 
     'POST /GetProvidusAccount': route('account', (body, fault) => {
       const accountNumber = getPath(body, 'accountNumber')
       const isOperator = accountNumber === account
-      const accountName = isOperator ? 'OPERATOR LTD' : nameOf(accountNumber, fault)
+      const accountName = isOperator ? 'OPERATOR LTD' : enquiredName(book, accountNumber, fault)
       if (accountName === undefined) return response('01', 'Account does not exist.')
       const availableBalance = `${formatAmount(isOperator ? book.floatMinor : 0n)}1`
       return { accountStatus: 'ACTIVE', accountName, accountNumber, availableBalance, ...SUCCESS }
@@ -138,13 +122,6 @@ function readOrder(body: unknown, isOwn: boolean) {
     accountNumber: getPath(body, isOwn ? 'creditAccount' : 'beneficiaryAccountNumber'),
     narration: getPath(body, 'narration'),
   }
-}
-
-/** The transfer as a wrong response describes it. */
-function distort(transfer: BookedTransfer, fault: Fault): BookedTransfer {
-  if (fault === 'other reference') return { ...transfer, reference: `${transfer.reference}X` }
-  if (fault === 'other amount') return { ...transfer, amountMinor: transfer.amountMinor + 1n }
-  return fault === 'other account' ? { ...transfer, accountNumber: '9999999999' } : transfer
 }
 
 function sentFields(transfer: BookedTransfer, isOwn: boolean): Fields {
