@@ -75,7 +75,7 @@ export function composePayments(runtime: Runtime, options: Options): Payments {
   const reportBreakers = createReportBreakers(runtime, { processId, conditions })
   const isSimulated: IsSimulated = (bank) =>
     config.simulatesLiveAccounts && config.banks[bank] === 'sandbox'
-  const bankOf = createBankOf(createSandboxBank(durablePool), served.live, isSimulated)
+  const bankOf = createBankOf(createSandboxBank(durablePool, clock), served.live, isSimulated)
   const opening = trackOpenings(createOpenAtBank(runtime, { bankOf }))
   const { openAtBank } = opening
   const openings = createResolveOpenings(runtime, {

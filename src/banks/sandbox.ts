@@ -1,8 +1,12 @@
+import { createHash } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
+import { LRUCache } from 'lru-cache'
 import type { Pool } from 'pg'
+import type { Clock } from '../core/clock.ts'
 import type { AccountOrder, AccountResult, BankConnector } from './bank.ts'
 import { BANK_FACTS } from './bank.ts'
 import { nuban } from './nuban.ts'
+import type { FoundTransfer, TransferConnector, TransferOrder } from './transfer.ts'
 
 /** The increment of the database sequence: serials are allocated in blocks. */
 const BLOCK_SIZE = 256
@@ -24,13 +28,36 @@ export const MAGIC_PHONES = {
   refusesAlways: '08000000005',
 } as const
 
+/**
+ * Account numbers that make a transfer of the sandbox go wrong, without their last digit: with any
+ * last digit they do, so that the number can be valid at any bank.
+ */
+export const MAGIC_ACCOUNTS = {
+  /** Is accepted, and paid after five seconds. */
+  paysLate: '000000001',
+  /** The beneficiary's bank rejects it. */
+  rejects: '000000002',
+  /** No response; the bank finds it paid after five seconds. */
+  timesOut: '000000003',
+  /** No response, and the bank never finds it: an operator has to decide. */
+  getsLost: '000000004',
+  /** The name enquiry finds no account, and a transfer is rejected. */
+  isUnknown: '000000005',
+  /** Is paid, and sent back a minute later. */
+  returns: '000000006',
+} as const
+
 const TIMEOUT_MS = 1_000
 const LATE_MS = 2_000
 
-/** A simulated bank inside this process. It opens accounts with valid account numbers. */
-export function createSandboxBank(pool: Pool): BankConnector {
+/**
+ * A simulated bank inside this process. It opens accounts with valid account numbers, and pays
+ * transfers from a float that never ends.
+ */
+export function createSandboxBank(pool: Pool, clock: Clock): BankConnector {
   const nextSerial = createSerials(pool)
   return {
+    transfers: createTransfers(clock),
     // An opening that crashed leaves nothing behind but an unused serial.
     afterCrash: 'retry',
     async openAccount(order, signal) {
@@ -90,6 +117,75 @@ function createSerials(pool: Pool): () => Promise<number> {
     next += 1
     return next - 1
   }
+}
+
+const PAYS_AFTER_MS = 5_000
+const RETURNS_AFTER_MS = 60_000
+
+/** Short, so that a lost transfer soon waits for an operator. */
+const CONSISTENCY_MS = 30_000
+
+const FLOAT_MINOR = 1_000_000_000_000n
+
+/** More transfers than are sent within a minute. */
+const SENT_MAX = 10_000
+
+/**
+ * Every result follows from the account number and from how long ago the transfer was sent. Only this
+ * process remembers when it sent one: others, and this one after a restart, take it for long ago.
+ */
+function createTransfers(clock: Clock): TransferConnector {
+  const sentAtMs = new LRUCache<string, number>({ max: SENT_MAX })
+  const ageMs = ({ reference }: TransferOrder) => clock.now() - (sentAtMs.get(reference) ?? 0)
+  return {
+    consistencyMs: CONSISTENCY_MS,
+    async enquireName({ accountNumber }) {
+      return isMagic(accountNumber, 'isUnknown')
+        ? { kind: 'not found', cause: 'the simulated bank has no such account' }
+        : { kind: 'found', accountName: simulatedName(accountNumber), enquiryReference: '' }
+    },
+    async send(order) {
+      if (!sentAtMs.has(order.reference)) sentAtMs.set(order.reference, clock.now())
+      const { accountNumber } = order.beneficiary
+      const isUnanswered = isMagic(accountNumber, 'timesOut') || isMagic(accountNumber, 'getsLost')
+      if (isUnanswered) return { kind: 'unknown', cause: 'no response of the simulated bank' }
+      const found = stateAt(order, ageMs(order))
+      return found.kind === 'not found' ? { ...found, kind: 'unknown' } : found
+    },
+    async find(order) {
+      return stateAt(order, ageMs(order))
+    },
+    async readFloat() {
+      return { kind: 'read', availableMinor: FLOAT_MINOR }
+    },
+  }
+}
+
+function stateAt(order: TransferOrder, ageMs: number): FoundTransfer {
+  const is = (kind: keyof typeof MAGIC_ACCOUNTS) => isMagic(order.beneficiary.accountNumber, kind)
+  if (is('rejects') || is('isUnknown')) {
+    const cause = 'rejected by the simulated bank of the beneficiary'
+    return { kind: 'failed', cause, reason: 'beneficiary_rejected' }
+  }
+  const isFresh = ageMs < PAYS_AFTER_MS
+  if (is('getsLost') || (is('timesOut') && isFresh)) {
+    return { kind: 'not found', cause: 'the simulated bank does not know the transfer' }
+  }
+  if (is('paysLate') && isFresh) return { kind: 'pending', cause: 'accepted, to be paid soon' }
+  if (is('returns') && ageMs >= RETURNS_AFTER_MS) {
+    return { kind: 'returned', cause: 'sent back by the simulated bank of the beneficiary' }
+  }
+  return { kind: 'paid', sessionId: sessionIdOf(order) }
+}
+
+function isMagic(accountNumber: string, kind: keyof typeof MAGIC_ACCOUNTS): boolean {
+  return accountNumber.slice(0, -1) === MAGIC_ACCOUNTS[kind]
+}
+
+/** 30 digits, always the same for a reference. No institution has the code that they begin with. */
+function sessionIdOf({ reference }: TransferOrder): string {
+  const hash = createHash('sha256').update(reference).digest('hex').slice(0, 20)
+  return `999999${BigInt(`0x${hash}`).toString().slice(-24).padStart(24, '0')}`
 }
 
 const GIVEN_NAMES = [

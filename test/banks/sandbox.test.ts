@@ -3,12 +3,13 @@ import { describe, expect, test } from 'vitest'
 import { type AccountOrder, BANK_CODES, BANK_FACTS } from '../../src/banks/bank.ts'
 import { isNuban, nuban } from '../../src/banks/nuban.ts'
 import { createSandboxBank, MAGIC_PHONES } from '../../src/banks/sandbox.ts'
+import { systemClock } from '../../src/core/clock.ts'
 import { useSharedService } from '../support/service.ts'
 import { accountOrder as order, signal } from './fixture.ts'
 
 const service = useSharedService()
 test.each(BANK_CODES)('%s opens accounts with valid numbers', async (bank) => {
-  const result = await createSandboxBank(service.database.durablePool).openAccount(
+  const result = await createSandboxBank(service.database.durablePool, systemClock).openAccount(
     order({ bank }),
     signal,
   )
@@ -18,7 +19,9 @@ test.each(BANK_CODES)('%s opens accounts with valid numbers', async (bank) => {
 })
 
 test('several instances never allocate a number twice, across blocks', async () => {
-  const instances = [1, 2, 3].map(() => createSandboxBank(service.database.durablePool))
+  const instances = [1, 2, 3].map(() =>
+    createSandboxBank(service.database.durablePool, systemClock),
+  )
   const results = await Promise.all(
     instances.flatMap((bank) =>
       Array.from({ length: 400 }, () => bank.openAccount(order(), signal)),
@@ -30,7 +33,10 @@ test('several instances never allocate a number twice, across blocks', async () 
 
 describe('phone numbers that make the sandbox fail', () => {
   const open = (overrides: Partial<AccountOrder>, abort = signal) =>
-    createSandboxBank(service.database.durablePool).openAccount(order(overrides), abort)
+    createSandboxBank(service.database.durablePool, systemClock).openAccount(
+      order(overrides),
+      abort,
+    )
 
   test('are recognised in international format, and succeed at the next attempt', async () => {
     const phone = `+234${MAGIC_PHONES.refuses.slice(1)}`
