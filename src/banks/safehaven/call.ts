@@ -17,11 +17,22 @@ import type { SafeHavenSettings } from './settings.ts'
 export type SafeHavenResponse =
   | { readonly kind: 'success'; readonly cause: string; readonly body: BankFields }
   /** Rejected and not executed. `code` is the HTTP status or the body's `statusCode`. */
-  | { readonly kind: 'refused'; readonly code: number; readonly cause: string }
+  | {
+      readonly kind: 'refused'
+      readonly code: number
+      readonly cause: string
+      /** Undefined if it is not a JSON object: a gateway may have responded, not Safe Haven. */
+      readonly body: BankFields | undefined
+    }
   /** The call did not reach Safe Haven and was not executed. */
   | { readonly kind: 'unreached'; readonly cause: string }
   /** Not executed: Safe Haven issued no token for our credentials, or refused new tokens too. */
-  | { readonly kind: 'denied'; readonly cause: string }
+  | {
+      readonly kind: 'denied'
+      readonly cause: string
+      /** Whether the call itself was refused. */
+      readonly sent: boolean
+    }
   /** Safe Haven may have executed the call. */
   | { readonly kind: 'unclear'; readonly cause: string }
 
@@ -81,7 +92,9 @@ export function createSafeHavenCall(options: Options): SafeHavenCall {
     const renewed = await resolveToken(accessToken.renew(token.credentials))
     if (renewed.kind !== 'token') return renewed
     const retried = await send(request, renewed.credentials)
-    return isUnauthenticated(retried) ? { kind: 'denied', cause: retried.cause } : retried
+    return isUnauthenticated(retried)
+      ? { kind: 'denied', cause: retried.cause, sent: true }
+      : retried
   }
   return async (method, path, fields, signal) => {
     const body = fields && { body: JSON.stringify(fields) }
@@ -106,13 +119,15 @@ type Token = { readonly kind: 'token'; readonly credentials: string }
 /** Without a token the call is not sent. */
 async function resolveToken(
   token: Promise<string>,
-): Promise<Token | { readonly kind: 'unreached' | 'denied'; readonly cause: string }> {
+): Promise<Token | Extract<SafeHavenResponse, { kind: 'unreached' | 'denied' }>> {
   try {
     return { kind: 'token', credentials: await token }
   } catch (error) {
     if (!(error instanceof BankUnreachableError)) throw error
-    const kind = error instanceof AccessDeniedError ? 'denied' : 'unreached'
-    return { kind, cause: `no token: ${error.message}` }
+    const cause = `no token: ${error.message}`
+    return error instanceof AccessDeniedError
+      ? { kind: 'denied', cause, sent: false }
+      : { kind: 'unreached', cause }
   }
 }
 
@@ -161,9 +176,15 @@ function parseResponse({ status, text }: BankResponse): SafeHavenResponse {
   const code = status < 300 && /^\d{3}$/.test(statusCode) ? Number(statusCode) : status
   const cause =
     `${code} ${body ? plainText(getPath(body, 'message') || getPath(body, 'error'), 200) : ''}`.trim()
-  if (code >= 400 && code < 500 && code !== 408) return { kind: 'refused', code, cause }
+  if (code >= 400 && code < 500 && code !== 408) return { kind: 'refused', code, cause, body }
   if (code >= 200 && code < 300 && body) return { kind: 'success', cause, body }
   return { kind: 'unclear', cause: body ? cause : `HTTP ${status} without a JSON object` }
+}
+
+/** The number of pages of a list; undefined if the response does not state it. */
+export function pagesOf(body: BankFields): number | undefined {
+  const text = textOf(fieldsOf(body['pagination']) ?? {}, 'pages')
+  return /^\d{1,6}$/.test(text) ? Number(text) : undefined
 }
 
 /** The claims and the key with which a client requests a token. */

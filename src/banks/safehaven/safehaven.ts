@@ -34,9 +34,10 @@ import {
   type OnAccess,
   parseBankJson,
 } from '../http/bank-http.ts'
-import { createSafeHavenCall, type SafeHavenCall } from './call.ts'
+import { createSafeHavenCall, pagesOf, type SafeHavenCall } from './call.ts'
 import { createOpenAccount } from './open-account.ts'
 import type { SafeHavenSettings } from './settings.ts'
+import { createSafeHavenTransfers } from './transfer.ts'
 
 export interface SafeHavenOptions {
   readonly settings: SafeHavenSettings
@@ -54,7 +55,10 @@ export interface SafeHavenOptions {
 export function createSafeHaven(options: SafeHavenOptions): LiveConnector {
   const { settings, clock, warn } = options
   const call = createSafeHavenCall(options)
+  const transfers =
+    settings.transfers && createSafeHavenTransfers(options, settings.transfers, call)
   const common = {
+    ...(transfers && { transfers }),
     afterCrash: 'manual review' as const,
     openAccount: createOpenAccount(settings, call, clock),
     read: (notification: Parameters<LiveConnector['read']>[0]) =>
@@ -242,11 +246,6 @@ function readEntry(fields: BankFields, account: AccountAtBank) {
     creditAccountNumber: textOf(fields, 'creditAccountNumber') || account.accountNumber,
     createdAt: textOf(fields, 'createdAt') || textOf(fields, 'transactionDate'),
   })
-}
-
-function pagesOf(body: BankFields): number | undefined {
-  const text = textOf(fieldsOf(body['pagination']) ?? {}, 'pages')
-  return /^\d{1,6}$/.test(text) ? Number(text) : undefined
 }
 
 /** A transfer in a notification or a requery. */

@@ -1,9 +1,16 @@
 import { z } from 'zod'
-import { choice, integer, parsed, type ReadSettings, secret } from '../../config/settings.ts'
+import {
+  choice,
+  integer,
+  parsed,
+  type ReadSettings,
+  type Settings,
+  secret,
+} from '../../config/settings.ts'
 import { BANK_FACTS } from '../bank.ts'
 import { createFields } from '../bank-fields.ts'
 import { parsePrivateKey } from '../rsa-key.ts'
-import { INVALID_RSA_KEY, path, text, timeoutMs, url } from '../settings.ts'
+import { INVALID_RSA_KEY, path, readOptional, text, timeoutMs, url } from '../settings.ts'
 
 /** `BANK_SAFEHAVEN_…` */
 const SETTINGS = z.object({
@@ -58,10 +65,23 @@ const VIRTUAL = z.object({
   POLL_MS: integer(10, 10_000).default(500),
 })
 
+/** `BANK_SAFEHAVEN_TRANSFER_…`: the operator's account, out of which payouts are sent. */
+const TRANSFERS = z.object({
+  TRANSFER_ACCOUNT: text(/^\d{10}$/, '10 digits'),
+  /** The bank's own id of that account, by which it lists transfers and states the balance. */
+  TRANSFER_ACCOUNT_ID: text(/^[A-Za-z0-9_-]{1,64}$/, 'an id of an account'),
+  TRANSFER_ENQUIRY_PATH: path('transfers/name-enquiry'),
+  TRANSFERS_PATH: path('transfers'),
+  /** The field of an account with what it may spend; public integrations disagree on its name. */
+  TRANSFER_BALANCE_FIELD: text(/^[A-Za-z]{1,40}$/, 'the name of a field').default('accountBalance'),
+})
+
 /** All groups: which of them are read depends on the kind of account. */
-export const SAFEHAVEN_GROUPS = [SETTINGS, KIND, SUB_ACCOUNT, OPERATOR, VIRTUAL] as const
+export const SAFEHAVEN_GROUPS = [SETTINGS, KIND, SUB_ACCOUNT, OPERATOR, VIRTUAL, TRANSFERS] as const
 
 export type SafeHavenSettings = NonNullable<ReturnType<typeof readSafeHavenSettings>>
+
+export type SafeHavenTransferSettings = Settings<typeof TRANSFERS>
 
 /** Settings for the chosen kind of account. */
 export type AccountSettings = NonNullable<ReturnType<typeof readAccount>>
@@ -69,7 +89,14 @@ export type AccountSettings = NonNullable<ReturnType<typeof readAccount>>
 export function readSafeHavenSettings(read: ReadSettings) {
   const found = read(SETTINGS)
   const account = readAccount(read)
-  return found && account && { ...found, audience: found.audience ?? found.baseUrl, account }
+  const transfers = readOptional(read, TRANSFERS)
+  if (!found || !account || !transfers) return undefined
+  return {
+    ...found,
+    audience: found.audience ?? found.baseUrl,
+    account,
+    transfers: transfers.given,
+  }
 }
 
 /** Ignores the settings of the other kind of account. */

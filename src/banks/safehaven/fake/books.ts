@@ -43,6 +43,7 @@ export function createSafeHavenBooks(clock: Clock) {
     return clock.now().toString(16).padStart(12, '0') + rows.toString(16).padStart(12, '0')
   }
   return {
+    ids,
     accounts,
     accountsById,
     transfers,
@@ -170,6 +171,6 @@ export function toEntry(transfer: SafeHavenTransfer): Record<string, unknown> {
 }
 
 /** Naira as an exact JSON number without trailing zeros: 1500.5. */
-function naira(amountMinor: bigint): unknown {
+export function naira(amountMinor: bigint): unknown {
   return numberToken(formatAmount(amountMinor).replace(/\.?0+$/, ''))
 }

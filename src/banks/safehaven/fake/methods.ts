@@ -13,12 +13,12 @@ export interface SafeHavenBody {
 
 const LISTED_MAX = 100
 
-const done = (message: string, data: unknown): SafeHavenBody => ({
+export const done = (message: string, data: unknown): SafeHavenBody => ({
   statusCode: 200,
   message,
   data,
 })
-const rejected = (message: string): SafeHavenBody => ({ statusCode: 400, message })
+export const rejected = (message: string): SafeHavenBody => ({ statusCode: 400, message })
 
 /** The JSON of an account, without its number while `pollsWithoutNumber` lasts. */
 function accountToJson(account: SafeHavenAccount, client: string, clock: Clock) {

@@ -10,6 +10,11 @@ import {
   startLoopbackServer,
 } from '../../fake/loopback-server.ts'
 import { createNotifier, type Notifier, payByHand } from '../../fake/notifier.ts'
+import {
+  createTransferBook,
+  type TransferBook,
+  type TransferFault,
+} from '../../fake/transfer-book.ts'
 import { parseBankJson } from '../../http/bank-http.ts'
 import {
   createSafeHavenBooks,
@@ -26,13 +31,25 @@ import {
   type SafeHavenCredentials,
   safeHavenEnvironment,
 } from './tokens.ts'
+import { createOutgoing, DEBIT_ACCOUNT } from './transfers.ts'
 
-const OPERATIONS = ['token', 'create', 'get', 'delete', 'status', 'statement'] as const
+const OPERATIONS = [
+  'token',
+  'create',
+  'get',
+  'delete',
+  'status',
+  'statement',
+  'enquiry',
+  'transfer',
+  'transfers',
+  'balance',
+] as const
 
 export type SafeHavenOperation = (typeof OPERATIONS)[number]
 
 /** Faults of any server; `statusCode 400` is that code in HTTP 200, without execution. */
-export type SafeHavenFault = ServerFault | `statusCode ${number}`
+export type SafeHavenFault = ServerFault | `statusCode ${number}` | TransferFault | 'wrong name'
 
 export interface FakeSafeHavenOptions {
   /** 0 picks a free port. */
@@ -60,6 +77,7 @@ export async function startFakeSafeHaven(options: FakeSafeHavenOptions) {
   const { clock = systemClock, credentials = generateSafeHavenCredentials() } = options
   const client = credentials.ibsClientId
   const books = createSafeHavenBooks(clock)
+  const book = createTransferBook(clock, books.ids)
   const notifiers = createNotifiers(options.retryDelaysMs ?? [], options.observe)
   const operations = createOperations<SafeHavenOperation, SafeHavenFault>(OPERATIONS)
   const tokenSeconds = options.tokenSeconds ?? 3_600
@@ -73,6 +91,7 @@ export async function startFakeSafeHaven(options: FakeSafeHavenOptions) {
     clock,
     client,
     books,
+    book,
     tokens,
     operations,
   })
@@ -89,6 +108,8 @@ export async function startFakeSafeHaven(options: FakeSafeHavenOptions) {
     accounts: books.accounts,
     /** By session. */
     transfers: books.transfers,
+    /** The operator's account, and the transfers out of it. */
+    outgoing: book,
     requests: operations.requests,
     /** Opens a permanent account without an API call. */
     openAccount(name: string, callbackUrl = '') {
@@ -127,20 +148,22 @@ interface Served {
   readonly clock: Clock
   readonly client: string
   readonly books: SafeHavenBooks
+  readonly book: TransferBook
   readonly tokens: ReturnType<typeof createSafeHavenTokens>
   readonly operations: ReturnType<typeof createOperations<SafeHavenOperation, SafeHavenFault>>
 }
 
 /** Paths that contain an account's id are added when the account is opened. */
 function createRoutes(served: Served) {
-  const { options, clock, client, books, tokens, operations } = served
+  const { options, clock, client, books, book, tokens, operations } = served
   const accounts = createSafeHavenAccounts(books, client, clock)
   const transfers = createSafeHavenTransfers(books, client)
+  const outgoing = createOutgoing(book, books.ids, client, () => clock.now())
   const routes: Record<string, FakeRoute> = {}
   const serve = (
     operation: SafeHavenOperation,
     name: string,
-    handle: (body: unknown, request: FakeRequest) => FakeResponse,
+    handle: (body: unknown, request: FakeRequest, fault: string | undefined) => FakeResponse,
   ) => {
     routes[name] = operations.route(operation, (request, fault) => {
       const code = Number(fault?.split('statusCode ')[1] ?? 0)
@@ -148,7 +171,7 @@ function createRoutes(served: Served) {
       if (rejection) return rejection
       return code > 0
         ? { status: 200, body: JSON.stringify({ statusCode: code, message: 'Fault' }) }
-        : handle(parseBankJson(request.body), request)
+        : handle(parseBankJson(request.body), request, fault)
     })
   }
   const toResponse = (result: SafeHavenBody): FakeResponse => ({
@@ -175,7 +198,19 @@ function createRoutes(served: Served) {
   serve('status', 'POST /virtual-accounts/status', (body) =>
     toResponse(transfers.status(body, true)),
   )
-  serve('status', 'POST /transfers/status', (body) => toResponse(transfers.status(body, false)))
+  serve('status', 'POST /transfers/status', (body, _request, fault) =>
+    toResponse(
+      outgoing.status(body, fault as TransferFault | undefined) ?? transfers.status(body, false),
+    ),
+  )
+  serve('enquiry', 'POST /transfers/name-enquiry', (body, _request, fault) =>
+    toResponse(outgoing.enquire(body, fault as 'wrong name' | undefined)),
+  )
+  serve('transfer', 'POST /transfers', (body, _request, fault) =>
+    toResponse(outgoing.transfer(body, fault as TransferFault | undefined)),
+  )
+  serve('transfers', 'GET /transfers', (_body, { query }) => toResponse(outgoing.list(query)))
+  serve('balance', `GET /accounts/${DEBIT_ACCOUNT.id}`, () => toResponse(outgoing.balance()))
   return { routes, addAccount }
 }
 

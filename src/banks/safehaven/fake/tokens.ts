@@ -1,6 +1,7 @@
 import { createVerify, generateKeyPairSync, type KeyObject } from 'node:crypto'
 import type { Clock } from '../../../core/clock.ts'
 import type { FakeRequest, FakeResponse } from '../../fake/loopback-server.ts'
+import { DEBIT_ACCOUNT } from './transfers.ts'
 
 const ASSERTION_TYPE = 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer'
 
@@ -124,5 +125,7 @@ export function safeHavenEnvironment(
       .toString('base64'),
     BANK_SAFEHAVEN_IDENTITY_ID: '64f0c0ffee64f0c0ffee0001',
     BANK_SAFEHAVEN_SETTLEMENT_ACCOUNT: '0119536306',
+    BANK_SAFEHAVEN_TRANSFER_ACCOUNT: DEBIT_ACCOUNT.number,
+    BANK_SAFEHAVEN_TRANSFER_ACCOUNT_ID: DEBIT_ACCOUNT.id,
   }
 }

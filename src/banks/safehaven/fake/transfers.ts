@@ -1,0 +1,127 @@
+import { getPath, parseNaira } from '../../bank-fields.ts'
+import type { FakeIds } from '../../fake/fake-ids.ts'
+import type { BookedTransfer, TransferBook, TransferFault } from '../../fake/transfer-book.ts'
+import { naira } from './books.ts'
+import { done, rejected, type SafeHavenBody } from './methods.ts'
+
+/** The operator's account at the fake bank. */
+export const DEBIT_ACCOUNT = { id: '64f0c0ffee64f0c0ffee00d1', number: '0119536307' } as const
+
+const LISTED_MAX = 100
+
+/** The words of the bank for the states of a transfer. */
+const STATUSES = {
+  pending: 'Created',
+  paid: 'Completed',
+  failed: 'Failed',
+  returned: 'Completed',
+} as const
+
+const CODES = { pending: '09', paid: '00', failed: '07', returned: '00' } as const
+
+/** The methods of the bank's API for transfers out of the operator's account. */
+export function createOutgoing(
+  book: TransferBook,
+  ids: FakeIds,
+  client: string,
+  now: () => number,
+) {
+  /** The session ids of enquiries, with the account that each was for. */
+  const enquiries = new Map<string, string>()
+  return {
+    enquire(body: unknown, fault: 'wrong name' | undefined): SafeHavenBody {
+      const [bankCode, accountNumber] = [getPath(body, 'bankCode'), getPath(body, 'accountNumber')]
+      if (!/^\d{6}$/.test(bankCode) || !/^\d{10}$/.test(accountNumber)) {
+        return rejected('bankCode and accountNumber are required.')
+      }
+      const accountName = fault ? 'SOMEBODY ELSE' : book.nameOf(accountNumber)
+      if (accountName === undefined) return rejected('Account not found.')
+      const sessionId = ids.sessionId(now())
+      enquiries.set(sessionId, `${bankCode} ${accountNumber}`)
+      const account = { bankCode, accountNumber, accountName, kycLevel: '3' }
+      return done('Account name fetched.', { responseCode: '00', sessionId, ...account })
+    },
+    transfer(body: unknown, fault: TransferFault | undefined): SafeHavenBody {
+      const text = (name: string) => getPath(body, name)
+      const [bankCode, accountNumber] = [
+        text('beneficiaryBankCode'),
+        text('beneficiaryAccountNumber'),
+      ]
+      const amountMinor = parseNaira(text('amount'))
+      if (text('debitAccountNumber') !== DEBIT_ACCOUNT.number) {
+        return rejected('Debit account not found.')
+      }
+      if (enquiries.get(text('nameEnquiryReference')) !== `${bankCode} ${accountNumber}`) {
+        return rejected('Invalid name enquiry reference.')
+      }
+      if (!amountMinor || text('paymentReference') === '') return rejected('Bad request.')
+      const result = book.send(
+        {
+          reference: text('paymentReference'),
+          amountMinor,
+          bankCode,
+          accountNumber,
+          narration: text('narration'),
+        },
+        fault,
+      )
+      if (result === 'insufficient') return { statusCode: 402, message: 'Insufficient balance.' }
+      if (result === 'duplicate') return rejected('Duplicate payment reference.')
+      return done('Approved or completed successfully', toJson(result, client, fault))
+    },
+    /** @returns undefined unless the transfer is one of these */
+    status(body: unknown, fault: TransferFault | undefined): SafeHavenBody | undefined {
+      const sessionId = getPath(body, 'sessionId')
+      const found =
+        book.find(getPath(body, 'paymentReference')) ??
+        book.list().find((transfer) => sessionId !== '' && transfer.sessionId === sessionId)
+      return found && done('Transfer fetched.', toJson(found, client, fault))
+    },
+    list(query: URLSearchParams): SafeHavenBody {
+      const [page, limit] = [Number(query.get('page') ?? 0), Number(query.get('limit') ?? 25)]
+      const [fromMs, toMs] = ['fromDate', 'toDate'].map((name) => Date.parse(query.get(name) ?? ''))
+      const isKnown = query.get('accountId') === DEBIT_ACCOUNT.id
+      if (!isKnown || !(limit >= 1 && limit <= LISTED_MAX) || fromMs === undefined) {
+        return rejected('Bad request.')
+      }
+      const found = book.list().filter(({ atMs }) => atMs >= fromMs && atMs < Number(toMs))
+      const data = found.slice(page * limit, (page + 1) * limit)
+      const pages = Math.ceil(found.length / limit)
+      const pagination = { total: found.length, pages, page: String(page), limit: String(limit) }
+      const listed = data.map((transfer) => toJson(transfer, client))
+      return { ...done('Transfers fetched.', listed), pagination }
+    },
+    balance: (): SafeHavenBody =>
+      done('Account fetched.', {
+        _id: DEBIT_ACCOUNT.id,
+        accountNumber: DEBIT_ACCOUNT.number,
+        accountBalance: naira(book.floatMinor),
+      }),
+  }
+}
+
+/** The transfer as in responses, in requeries and in the list. */
+function toJson(transfer: BookedTransfer, client: string, fault?: TransferFault) {
+  const { reference, state, amountMinor } = transfer
+  const isReturned = state === 'returned'
+  return {
+    client,
+    account: DEBIT_ACCOUNT.id,
+    type: 'Outwards',
+    sessionId: transfer.sessionId,
+    paymentReference: fault === 'other reference' ? `X${reference.slice(1)}` : reference,
+    isReversed: isReturned,
+    provider: 'NIBSS',
+    providerChannel: 'NIP',
+    destinationInstitutionCode: transfer.bankCode,
+    creditAccountName: transfer.accountName,
+    creditAccountNumber: transfer.accountNumber,
+    debitAccountNumber: DEBIT_ACCOUNT.number,
+    narration: transfer.narration,
+    amount: naira(fault === 'other amount' ? amountMinor + 1n : amountMinor),
+    responseCode: CODES[state],
+    responseMessage: '',
+    status: STATUSES[state],
+    createdAt: new Date(transfer.atMs).toISOString(),
+  }
+}
