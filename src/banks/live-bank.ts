@@ -4,7 +4,7 @@ import { NINE_PSB_SETTINGS, NINE_PSB_TRANSFER_SETTINGS } from './9psb/settings.t
 import type { BankCode } from './bank.ts'
 import type { PrepareConnector, PreparedConnector } from './connectors.ts'
 import { BANK_HTTP_LIMITS, type BankHttpLimits } from './http/create-bank-http.ts'
-import { PALMPAY_SETTINGS } from './palmpay/settings.ts'
+import { PALMPAY_SETTINGS, PALMPAY_TRANSFER_SETTINGS } from './palmpay/settings.ts'
 import { PROVIDUS_SETTINGS, PROVIDUS_TRANSFER_SETTINGS } from './providus/settings.ts'
 import { SAFEHAVEN_GROUPS } from './safehaven/settings.ts'
 
@@ -52,5 +52,5 @@ export const CONNECTOR_SETTINGS: Readonly<Record<BankCode, readonly z.ZodObject[
   '9PSB': [NINE_PSB_SETTINGS, NINE_PSB_TRANSFER_SETTINGS, LIVE_BANK_SETTINGS],
   SAFEHAVEN: [...SAFEHAVEN_GROUPS, LIVE_BANK_SETTINGS],
   PROVIDUS: [PROVIDUS_SETTINGS, PROVIDUS_TRANSFER_SETTINGS, LIVE_BANK_SETTINGS],
-  PALMPAY: [PALMPAY_SETTINGS, LIVE_BANK_SETTINGS],
+  PALMPAY: [PALMPAY_SETTINGS, PALMPAY_TRANSFER_SETTINGS, LIVE_BANK_SETTINGS],
 }

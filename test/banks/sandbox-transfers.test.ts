@@ -27,7 +27,7 @@ const orderTo = (kind: keyof typeof MAGIC_ACCOUNTS, lastDigit = '0'): TransferOr
   return transferOrder({ beneficiary: { ...transferOrder().beneficiary, accountNumber } })
 }
 
-test('a transfer is paid at once, with the same session id whoever asks', async () => {
+test('a transfer is paid at once, with a session id that stays the same', async () => {
   const { transfers, restart } = sandbox()
   const order = transferOrder()
   const paid = { kind: 'paid', sessionId: expect.stringMatching(/^999999\d{24}$/) }
@@ -39,7 +39,7 @@ test('a transfer is paid at once, with the same session id whoever asks', async 
   expect(await transfers.send(transferOrder(), signal)).not.toEqual(sent)
 })
 
-test('an account has one holder, whoever asks', async () => {
+test('an account always has the same holder', async () => {
   const { transfers, restart } = sandbox()
   const account = { bankCode: '000013', accountNumber: '0123456789' }
   const found = await transfers.enquireName(account, signal)

@@ -32,6 +32,10 @@ test('lists exactly the settings that a start reads, and which of them may be fi
     { BANK_SAFEHAVEN_ACCOUNT_KIND: 'sub-account' },
     { BANK_9PSB_TRANSFER_ACCOUNT: '1100035911', BANK_PROVIDUS_TRANSFER_ACCOUNT: '1700263070' },
     { BANK_SAFEHAVEN_TRANSFER_ACCOUNT: '0119536307', BANK_SAFEHAVEN_TRANSFER_ACCOUNT_ID: 'id' },
+    {
+      BANK_PALMPAY_TRANSFER_MERCHANT_ID: '1',
+      BANK_PALMPAY_TRANSFER_NOTIFY_URL: 'https://pay.example.com',
+    },
   ]
   const names = new Set(kinds.flatMap((kind) => [...namesRead({ BANKS, ...kind })]))
   const listed = listSettings().flatMap(({ name, secret }) =>

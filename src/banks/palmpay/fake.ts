@@ -19,14 +19,32 @@ import {
   startLoopbackServer,
 } from '../fake/loopback-server.ts'
 import { createNotifier, payByHand, readAmount } from '../fake/notifier.ts'
+import { createPalmPayPayouts, FAKE_MERCHANT_ID } from '../fake/palmpay-payouts.ts'
+import { createTransferBook, type TransferFault } from '../fake/transfer-book.ts'
 import { parseBankJson } from '../http/bank-http.ts'
 
-const OPERATIONS = ['create', 'queryOne', 'update', 'detail', 'pageList'] as const
+const OPERATIONS = [
+  'create',
+  'queryOne',
+  'update',
+  'detail',
+  'pageList',
+  'queryBankAccount',
+  'queryAccount',
+  'payout',
+  'queryPayStatus',
+  'queryBalance',
+] as const
 
 export type PalmPayOperation = (typeof OPERATIONS)[number]
 
 /** Faults of any server, and any `respCode`; with `done`, the request is executed first. */
-export type PalmPayFault = ServerFault | `code ${string}` | `done, code ${string}`
+export type PalmPayFault =
+  | ServerFault
+  | `code ${string}`
+  | `done, code ${string}`
+  | TransferFault
+  | 'wrong name'
 
 export interface FakePalmPayOptions {
   /** 0 picks a free port. */
@@ -64,6 +82,11 @@ const PATHS: Readonly<Record<PalmPayOperation, string>> = {
   update: '/api/v2/virtual/account/label/update',
   detail: '/api/v2/virtual/order/detail',
   pageList: '/api/v2/virtual/order/pageList',
+  queryBankAccount: '/api/v2/payment/merchant/payout/queryBankAccount',
+  queryAccount: '/api/v2/payment/merchant/payout/queryAccount',
+  payout: '/api/v2/merchant/payment/payout',
+  queryPayStatus: '/api/v2/merchant/payment/queryPayStatus',
+  queryBalance: '/api/v2/merchant/manage/account/queryBalance',
 }
 
 /**
@@ -86,10 +109,11 @@ export async function startFakePalmPay(options: FakePalmPayOptions) {
   const notification = (order: PalmPayOrder) =>
     notificationBody(orderFields(order, appId), bankPrivateKey)
   const notify = (order: PalmPayOrder) => notifier.notify(notification(order))
-  const methods = createPalmPayMethods(books, {
-    appId,
-    findsReference: options.findsReference === true,
-  })
+  const outgoing = createTransferBook(clock, books.ids)
+  const methods = {
+    ...createPalmPayMethods(books, { appId, findsReference: options.findsReference === true }),
+    ...createPalmPayPayouts(outgoing),
+  }
   const rejectionOf = createGuard(credentials, clock)
   /** Checks the request, then executes the operation. */
   const route = (operation: PalmPayOperation) =>
@@ -99,7 +123,7 @@ export async function startFakePalmPay(options: FakePalmPayOptions) {
       const rejection = rejectionOf(request)
       if (rejection) return toResponse(rejection)
       if (code && !fault?.startsWith('done')) return toResponse(failure)
-      const result = methods[operation](parseBankJson(request.body))
+      const result = methods[operation](parseBankJson(request.body), fault as TransferFault)
       return toResponse(code ? failure : result)
     })
   const routes: Record<string, FakeRoute> = {
@@ -110,12 +134,14 @@ export async function startFakePalmPay(options: FakePalmPayOptions) {
   return {
     url: server.url,
     /** The settings of a service that uses it. */
-    environment: palmPayEnvironment(server.url, credentials),
+    environment: palmPayEnvironment(server.url, credentials, options.notify ?? server.url),
     faults: operations.faults,
     /** By number. */
     accounts: books.accounts,
     /** By number. */
     orders: books.orders,
+    /** The operator's balance, and the payouts out of it. */
+    outgoing,
     requests: operations.requests,
     /** Opens an account without an API call. */
     openAccount: (name: string, reference = `fake-${books.accounts.size}`) =>
@@ -281,6 +307,7 @@ function createPalmPayBooks(clock: Clock) {
   const accountsByReference = new Map<string, PalmPayAccount>()
   const orders = new Map<string, PalmPayOrder>()
   return {
+    ids,
     accounts,
     accountsByReference,
     orders,
@@ -432,6 +459,7 @@ export function generatePalmPayCredentials(): PalmPayCredentials {
 function palmPayEnvironment(
   url: string,
   { appId, merchantPrivateKey, bankPublicKey }: PalmPayCredentials,
+  notify: string,
 ): Record<string, string> {
   const der = { format: 'der' } as const
   return {
@@ -441,5 +469,7 @@ function palmPayEnvironment(
       .export({ ...der, type: 'pkcs8' })
       .toString('base64'),
     BANK_PALMPAY_PUBLIC_KEY: bankPublicKey.export({ ...der, type: 'spki' }).toString('base64'),
+    BANK_PALMPAY_TRANSFER_MERCHANT_ID: FAKE_MERCHANT_ID,
+    BANK_PALMPAY_TRANSFER_NOTIFY_URL: notify,
   }
 }

@@ -20,12 +20,12 @@ import { NUMBER_FIELD, type PalmPaySettings } from './settings.ts'
 import { signFields } from './signature.ts'
 
 /** The account does not exist, as public integrations read it; it does not say that none was opened. */
-const NOT_FOUND = 'AC100001'
+export const NOT_FOUND = 'AC100001'
 const IDENTITY_NOT_VERIFIED = 'AC100007'
 const IDENTITY_USED = 'AC100009'
 
 /** Rejected before execution. */
-const INVALID_PARAMETER = 'OPEN_GW_000020'
+export const INVALID_PARAMETER = 'OPEN_GW_000020'
 
 /** Opens an account, and finds the result of an earlier opening where PalmPay can be asked for it. */
 type Opening = Pick<BankConnector, 'openAccount' | 'afterCrash' | 'findOpened' | 'findNumber'>
@@ -138,17 +138,24 @@ function rejected(message: string): AccountResult {
 }
 
 /** The result of a call. */
-type PalmPayResponse =
+export type PalmPayResponse =
   /** PalmPay responded; `code` is its `respCode`. */
   | {
       readonly kind: 'responded'
       readonly code: string
       /** Code and message, for the log. */
       readonly cause: string
+      /** Empty unless the data is an object. */
       readonly fields: BankFields
+      readonly data: unknown
     }
   /** The call did not reach PalmPay and was not executed. */
-  | { readonly kind: 'refused'; readonly cause: string }
+  | {
+      readonly kind: 'refused'
+      readonly cause: string
+      /** Whether it reached a gateway, which did not forward it. */
+      readonly sent: boolean
+    }
   /** Not executed: PalmPay does not accept our signature, or does not list our address. */
   | { readonly kind: 'denied'; readonly cause: string }
   /** PalmPay may have executed the call. */
@@ -202,7 +209,8 @@ export function createPalmPayCall(options: Options): PalmPayCall {
       return response
     } catch (error) {
       if (!(error instanceof BankUnreachableError)) throw error
-      return { kind: error.sent ? 'unclear' : 'refused', cause: error.message }
+      const cause = error.message
+      return error.sent ? { kind: 'unclear', cause } : { kind: 'refused', cause, sent: false }
     }
   }
 }
@@ -223,9 +231,12 @@ function parseResponse({ status, text }: BankResponse): PalmPayResponse {
   if (body && code !== '') {
     const cause = `${code} ${plainText(getPath(body, 'respMsg'), 200)}`.trim()
     if (DENIED_CODES.includes(code)) return { kind: 'denied', cause }
-    return { kind: 'responded', code, cause, fields: fieldsOf(body['data']) ?? {} }
+    const { data } = body
+    return { kind: 'responded', code, cause, fields: fieldsOf(data) ?? {}, data }
   }
   const cause = `HTTP ${status} without a respCode`
   if (DENIED_STATUSES.includes(status)) return { kind: 'denied', cause }
-  return { kind: REJECTED_STATUSES.includes(status) ? 'refused' : 'unclear', cause }
+  return REJECTED_STATUSES.includes(status)
+    ? { kind: 'refused', cause, sent: true }
+    : { kind: 'unclear', cause }
 }

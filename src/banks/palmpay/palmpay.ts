@@ -31,6 +31,7 @@ import {
 import { createOpening, createPalmPayCall, type PalmPayCall, SUCCESS } from './open-account.ts'
 import type { PalmPaySettings } from './settings.ts'
 import { isSigned, isUnambiguous, type SignedFields } from './signature.ts'
+import { createPalmPayTransfers } from './transfer.ts'
 
 export interface PalmPayOptions {
   readonly settings: PalmPaySettings
@@ -65,6 +66,7 @@ export function createPalmPay(options: PalmPayOptions): LiveConnector {
     requery: (payment, signal) => requery(settings, call, payment, signal),
     listing: 'by bank',
     listPayments: (listing, signal) => listOrders(options, call, listing, signal),
+    ...(settings.transfers && { transfers: createPalmPayTransfers(settings.transfers, call) }),
   }
 }
 

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { parsed, type ReadSettings, type Settings, secret } from '../../config/settings.ts'
 import { createFields } from '../bank-fields.ts'
 import { parsePrivateKey, parsePublicKey } from '../rsa-key.ts'
-import { INVALID_RSA_KEY, path, text, timeoutMs, url } from '../settings.ts'
+import { INVALID_RSA_KEY, path, readOptional, text, timeoutMs, url } from '../settings.ts'
 
 /** The field of an account's number. */
 export const NUMBER_FIELD = 'virtualAccountNo'
@@ -38,8 +38,25 @@ export const PALMPAY_SETTINGS = z.object({
   ORDERS_PATH: path('api/v2/virtual/order/pageList'),
 })
 
-export type PalmPaySettings = Settings<typeof PALMPAY_SETTINGS>
+/** `BANK_PALMPAY_TRANSFER_…`: payouts out of the operator's balance at PalmPay. */
+export const PALMPAY_TRANSFER_SETTINGS = z.object({
+  TRANSFER_MERCHANT_ID: text(/^[\x21-\x7e]{1,100}$/, 'a merchant id'),
+  /** PalmPay requires a URL for each payout; its notification is acknowledged and not used. */
+  TRANSFER_NOTIFY_URL: url,
+  TRANSFER_ENQUIRY_PATH: path('api/v2/payment/merchant/payout/queryBankAccount'),
+  /** For accounts at PalmPay itself. */
+  TRANSFER_OWN_ENQUIRY_PATH: path('api/v2/payment/merchant/payout/queryAccount'),
+  TRANSFER_PATH: path('api/v2/merchant/payment/payout'),
+  TRANSFER_STATUS_PATH: path('api/v2/merchant/payment/queryPayStatus'),
+  TRANSFER_BALANCE_PATH: path('api/v2/merchant/manage/account/queryBalance'),
+})
 
-export function readPalmPaySettings(read: ReadSettings): PalmPaySettings | undefined {
-  return read(PALMPAY_SETTINGS)
+export type PalmPayTransferSettings = Settings<typeof PALMPAY_TRANSFER_SETTINGS>
+
+export type PalmPaySettings = NonNullable<ReturnType<typeof readPalmPaySettings>>
+
+export function readPalmPaySettings(read: ReadSettings) {
+  const found = read(PALMPAY_SETTINGS)
+  const transfers = readOptional(read, PALMPAY_TRANSFER_SETTINGS)
+  return found && transfers && { ...found, transfers: transfers.given }
 }

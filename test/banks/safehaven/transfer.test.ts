@@ -60,6 +60,12 @@ describe('a name enquiry', () => {
     })
   })
 
+  test('returns the name that the bank states, whatever was expected', async () => {
+    fail('enquiry', 'wrong name')
+    const result = await transfers().enquireName(account, signal)
+    expect(result).toMatchObject({ kind: 'found', accountName: 'ANOTHER HOLDER' })
+  })
+
   test('says that there is no such account', async () => {
     const unknown = { ...account, accountNumber: '0001234567' }
     expect(await transfers().enquireName(unknown, signal)).toEqual({
@@ -102,8 +108,8 @@ describe('a transfer', () => {
   test('without an enquiry makes one first', async () => {
     const order = transferOrder()
     expect((await transfers().send(order, signal)).kind).toBe('paid')
-    const nobody = { ...order.beneficiary, accountNumber: '0001234567' }
-    const unknown = transferOrder({ beneficiary: nobody })
+    const absent = { ...order.beneficiary, accountNumber: '0001234567' }
+    const unknown = transferOrder({ beneficiary: absent })
     expect(await transfers().send(unknown, signal)).toMatchObject({
       kind: 'failed',
       reason: 'beneficiary_rejected',

@@ -34,7 +34,7 @@ export function createOutgoing(
       if (!/^\d{6}$/.test(bankCode) || !/^\d{10}$/.test(accountNumber)) {
         return rejected('bankCode and accountNumber are required.')
       }
-      const accountName = fault ? 'SOMEBODY ELSE' : book.nameOf(accountNumber)
+      const accountName = fault ? 'ANOTHER HOLDER' : book.nameOf(accountNumber)
       if (accountName === undefined) return rejected('Account not found.')
       const sessionId = ids.sessionId(now())
       enquiries.set(sessionId, `${bankCode} ${accountNumber}`)

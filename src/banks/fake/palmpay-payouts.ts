@@ -1,0 +1,103 @@
+import { getPath } from '../bank-fields.ts'
+import { numberToken } from './fake-ids.ts'
+import type { BookedTransfer, TransferBook, TransferFault } from './transfer-book.ts'
+
+/** The operator's id at the fake PalmPay. */
+export const FAKE_MERCHANT_ID = '124010100000001'
+
+/** The JSON of a response. */
+type Body = Readonly<Record<string, unknown>>
+
+const success = (data: unknown): Body => ({ respCode: '00000000', respMsg: 'success', data })
+const failure = (respMsg: string, respCode = 'AC100003'): Body => ({
+  respCode,
+  respMsg,
+  data: null,
+})
+
+const BAD_PARAMETER = failure('param error', 'OPEN_GW_000020')
+
+/** 1: paying, 2: success, 3: fail. */
+const STATUSES = { pending: 1, paid: 2, failed: 3, returned: 3 } as const
+
+const MESSAGES = {
+  pending: '',
+  paid: '',
+  failed: 'payee account is restricted',
+  returned: 'reversed by the bank of the payee',
+} as const
+
+/** PalmPay's API methods for payouts, as seen in public integrations. */
+export function createPalmPayPayouts(book: TransferBook) {
+  return {
+    queryBankAccount(body: unknown, fault: string | undefined): Body {
+      const accountNumber = getPath(body, 'bankAccNo')
+      if (!/^\d{6}$/.test(getPath(body, 'bankCode')) || !/^\d{10}$/.test(accountNumber)) {
+        return BAD_PARAMETER
+      }
+      const accountName = fault === 'wrong name' ? 'ANOTHER HOLDER' : book.nameOf(accountNumber)
+      return accountName === undefined
+        ? success({ Status: 'Failed', errorMessage: 'account does not exist' })
+        : success({ Status: 'Success', accountName })
+    },
+    queryAccount(body: unknown): Body {
+      const accountName = book.nameOf(getPath(body, 'palmpayAccNo'))
+      return accountName === undefined
+        ? success({ accountName: '', accountStatus: 1 })
+        : success({ accountName, accountStatus: 0 })
+    },
+    /** Bodies are parsed by `parseBankJson`, so numbers are strings. */
+    payout(body: unknown, fault: TransferFault | undefined): Body {
+      const text = (name: string) => getPath(body, name)
+      const isComplete =
+        /^\w{1,32}$/.test(text('orderId')) &&
+        /^[1-9]\d*$/.test(text('amount')) &&
+        text('currency') === 'NGN' &&
+        [text('notifyUrl'), text('remark'), text('payeeBankCode')].every(Boolean)
+      if (!isComplete) return BAD_PARAMETER
+      if (book.nameOf(text('payeeBankAccNo')) === undefined) {
+        return failure('payee account is invalid')
+      }
+      const result = book.send(
+        {
+          reference: text('orderId'),
+          amountMinor: BigInt(text('amount')),
+          bankCode: text('payeeBankCode'),
+          accountNumber: text('payeeBankAccNo'),
+          narration: text('remark'),
+        },
+        fault,
+      )
+      if (result === 'insufficient') return failure('insufficient balance')
+      if (result === 'duplicate') return failure('duplicate orderId')
+      return success(toJson(result, fault))
+    },
+    /** An unknown order gets a success without data. */
+    queryPayStatus(body: unknown, fault: TransferFault | undefined): Body {
+      const found = book.find(getPath(body, 'orderId'))
+      return success(found ? toJson(found, fault) : null)
+    },
+    queryBalance(body: unknown): Body {
+      if (getPath(body, 'merchantId') !== FAKE_MERCHANT_ID) return failure('unknown merchant')
+      const availableBalance = numberToken(`${book.floatMinor}`)
+      return success({ availableBalance, frozenBalance: 0, unSettleBalance: 0 })
+    },
+  }
+}
+
+/** The payout as in responses and queries. The amount is only stated once it is paid. */
+function toJson(
+  { reference, sessionId, amountMinor, state }: BookedTransfer,
+  fault?: TransferFault,
+) {
+  const amount = fault === 'other amount' ? amountMinor + 1n : amountMinor
+  return {
+    orderId: fault === 'other reference' ? `X${reference.slice(1)}` : reference,
+    orderNo: `PO${sessionId.slice(6)}`,
+    orderStatus: STATUSES[state],
+    currency: 'NGN',
+    sessionId,
+    ...(state === 'paid' && { amount: numberToken(`${amount}`) }),
+    ...(MESSAGES[state] !== '' && { errorMsg: MESSAGES[state] }),
+  }
+}
