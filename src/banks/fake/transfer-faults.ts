@@ -36,5 +36,5 @@ export function enquiredName(
   fault: RequestFault,
 ): string | undefined {
   if (fault === 'not found') return undefined
-  return fault === 'wrong name' ? 'SOMEBODY ELSE' : book.nameOf(accountNumber)
+  return fault === 'wrong name' ? 'ANOTHER HOLDER' : book.nameOf(accountNumber)
 }
