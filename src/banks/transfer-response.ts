@@ -7,7 +7,7 @@ type FailureReason = Extract<TransferState, { kind: 'failed' }>['reason']
 export function reasonOfText(text: string): FailureReason {
   if (/insufficient|not enough|low balance/i.test(text)) return 'insufficient_float'
   if (/\b(debit|source|sender)/i.test(text)) return 'bank_rejected'
-  return /beneficiary|payee|credit account|name.?enquiry|invalid account/i.test(text)
+  return /beneficiary|payee|credit account|invalid account/i.test(text)
     ? 'beneficiary_rejected'
     : 'bank_rejected'
 }

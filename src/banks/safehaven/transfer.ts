@@ -162,8 +162,8 @@ function toRefusal(
 const FAILED = ['failed', 'declined', 'rejected', 'cancelled', 'canceled']
 
 /**
- * Codes of the interbank switch that contradict a failure: approved, status unknown, in progress,
- * duplicates, timeouts and faults on the way.
+ * Codes of the interbank switch that contradict a failure, unless the debit was reversed: approved,
+ * status unknown, in progress, duplicates, timeouts and faults on the way.
  */
 const OPEN_CODES = ['00', '01', '09', '26', '68', '91', '94', '96', '97']
 
@@ -187,13 +187,15 @@ function statusOf(fields: BankFields): TransferState {
   const message = plainText(textOf(fields, 'responseMessage'), 200)
   const cause = `status "${status}", responseCode "${code}" ${message}`.trim()
   const word = status.toLowerCase()
-  if (fields['isReversed'] === true || word === 'reversed') return { kind: 'returned', cause }
+  // The flag of notifications is a text at times.
+  const isReversed = word === 'reversed' || String(fields['isReversed']) === 'true'
+  if (isReversed && !FAILED.includes(word)) return { kind: 'returned', cause }
   if (word === 'completed' && ['', APPROVED].includes(code)) {
     const sessionId = textOf(fields, 'sessionId')
     return { kind: 'paid', sessionId: isId(sessionId) ? sessionId : '' }
   }
   if (FAILED.includes(word)) {
-    if (OPEN_CODES.includes(code)) return { kind: 'unknown', cause }
+    if (OPEN_CODES.includes(code) && !isReversed) return { kind: 'unknown', cause }
     const read = readNipCode(code, cause)
     return read.kind === 'failed' ? read : { kind: 'failed', cause, reason: reasonOfText(message) }
   }

@@ -81,7 +81,7 @@ describe('the name enquiry that each transfer needs', () => {
     const { beneficiary } = transferOrder()
     const other = { ...beneficiary, accountNumber: '0123456780' }
     const order = transferOrder({ beneficiary: other, enquiryReference })
-    const failed = { kind: 'failed', reason: 'beneficiary_rejected' }
+    const failed = { kind: 'failed', reason: 'bank_rejected' }
     expect(await transfers().send(order, signal)).toMatchObject(failed)
   })
 })
@@ -132,6 +132,17 @@ test.each([
   fail('status', `code ${code}`)
   const result = await transfers().find(order, signal)
   expect(result.kind === 'failed' ? result.reason : result.kind).toBe(expected)
+})
+
+test.each([
+  ['paid', 'returned'],
+  ['failed', 'failed'],
+] as const)('a transfer that was %s and reversed is %s', async (state, kind) => {
+  const order = await enquired()
+  await transfers().send(order, signal)
+  bank.outgoing.finish(order.reference, state)
+  fail('status', 'reversed')
+  expect((await transfers().find(order, signal)).kind).toBe(kind)
 })
 
 describe('asking for a transfer', () => {

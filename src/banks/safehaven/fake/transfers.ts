@@ -22,8 +22,8 @@ const STATUSES = {
 
 const CODES = { pending: '09', paid: '00', failed: '07', returned: '00' } as const
 
-/** With the response code in `code …`, instead of the transfer's own. */
-export type StatusFault = RequestFault | `code ${string}`
+/** With the response code in `code …` instead of the transfer's own; as a transfer that was reversed. */
+export type StatusFault = RequestFault | `code ${string}` | 'reversed'
 
 /** The methods of the bank's API for transfers out of the operator's account. */
 export function createOutgoing(
@@ -85,8 +85,9 @@ export function createOutgoing(
         book.list().find((transfer) => sessionId !== '' && transfer.sessionId === sessionId)
       if (found === undefined) return undefined
       const code = fault?.startsWith('code ') ? { responseCode: fault.slice('code '.length) } : {}
+      const reversed = fault === 'reversed' ? { isReversed: 'true', responseCode: '96' } : {}
       const transfer = toJson(distort(found, fault as RequestFault), client)
-      return done('Transfer fetched.', { ...transfer, ...code })
+      return done('Transfer fetched.', { ...transfer, ...code, ...reversed })
     },
     list(query: URLSearchParams): SafeHavenBody {
       const [page, limit] = [Number(query.get('page') ?? 0), Number(query.get('limit') ?? 25)]
