@@ -39,6 +39,23 @@ export function parseNaira(text: string): bigint | undefined {
 }
 
 /**
+ * Parses a balance, without floats. Other than amounts, balances are negative at times, have more
+ * than two decimals, or an exponent: "468520.951" → 46852095n, "1.5E7" → 1500000000n.
+ *
+ * @returns kobo, without what is less than one; undefined for another text
+ */
+export function parseBalance(text: string): bigint | undefined {
+  const match = /^(-?)(\d{1,30})(?:\.(\d{1,30}))?(?:[eE]\+?(\d{1,2}))?$/.exec(text)
+  if (!match) return undefined
+  const [, sign, whole = '', decimals = '', exponent = '0'] = match
+  const shifted = Number(exponent) + KOBO_DIGITS
+  const digits = whole + decimals.slice(0, shifted).padEnd(shifted, '0')
+  return BigInt(`${sign}${digits}`)
+}
+
+const KOBO_DIGITS = 2
+
+/**
  * Returns the text at a path of a bank's JSON, unchanged; a number is the text of its token (see
  * `parseBankJson`).
  *

@@ -3,7 +3,7 @@ import type { Clock } from '../core/clock.ts'
 import { createNinePsb } from './9psb/9psb.ts'
 import { readNinePsbSettings } from './9psb/settings.ts'
 import type { BankCode, LiveConnector } from './bank.ts'
-import type { BankHttp, OnAccess } from './http/bank-http.ts'
+import type { BankApi } from './http/bank-http.ts'
 import { createPalmPay } from './palmpay/palmpay.ts'
 import { readPalmPaySettings } from './palmpay/settings.ts'
 import { createProvidus } from './providus/providus.ts'
@@ -12,13 +12,13 @@ import { createSafeHaven } from './safehaven/safehaven.ts'
 import { readSafeHavenSettings } from './safehaven/settings.ts'
 
 /** The dependencies of a connector. */
-export interface ConnectorParts {
-  readonly http: BankHttp
+export interface ConnectorParts extends BankApi {
+  /** Another API of the same bank, which has its own circuit breaker and may deny access by itself. */
+  readonly apiAt: (baseUrl: string) => BankApi
   readonly clock: Clock
   readonly random: (bytes: number) => Buffer
   /** Logs a warning. The text must not contain secrets. */
   readonly warn: (text: string) => void
-  readonly onAccess: OnAccess
 }
 
 /** A connector with valid settings that is not connected yet. */

@@ -1,11 +1,11 @@
 import { z } from 'zod'
 import { cidrs, createSettingReader, type Faults, integer, onOff } from '../config/settings.ts'
-import { NINE_PSB_SETTINGS } from './9psb/settings.ts'
+import { NINE_PSB_SETTINGS, NINE_PSB_TRANSFER_SETTINGS } from './9psb/settings.ts'
 import type { BankCode } from './bank.ts'
 import type { PrepareConnector, PreparedConnector } from './connectors.ts'
 import { BANK_HTTP_LIMITS, type BankHttpLimits } from './http/create-bank-http.ts'
 import { PALMPAY_SETTINGS, PALMPAY_TRANSFER_SETTINGS } from './palmpay/settings.ts'
-import { PROVIDUS_SETTINGS } from './providus/settings.ts'
+import { PROVIDUS_SETTINGS, PROVIDUS_TRANSFER_SETTINGS } from './providus/settings.ts'
 import { SAFEHAVEN_GROUPS } from './safehaven/settings.ts'
 
 /** The settings of a live bank. */
@@ -49,8 +49,8 @@ export function readLiveBank(
 
 /** The groups of settings of each live bank, whose names begin with `BANK_<CODE>_`. */
 export const CONNECTOR_SETTINGS: Readonly<Record<BankCode, readonly z.ZodObject[]>> = {
-  '9PSB': [NINE_PSB_SETTINGS, LIVE_BANK_SETTINGS],
+  '9PSB': [NINE_PSB_SETTINGS, NINE_PSB_TRANSFER_SETTINGS, LIVE_BANK_SETTINGS],
   SAFEHAVEN: [...SAFEHAVEN_GROUPS, LIVE_BANK_SETTINGS],
-  PROVIDUS: [PROVIDUS_SETTINGS, LIVE_BANK_SETTINGS],
+  PROVIDUS: [PROVIDUS_SETTINGS, PROVIDUS_TRANSFER_SETTINGS, LIVE_BANK_SETTINGS],
   PALMPAY: [PALMPAY_SETTINGS, PALMPAY_TRANSFER_SETTINGS, LIVE_BANK_SETTINGS],
 }

@@ -123,7 +123,7 @@ const PAYS_AFTER_MS = 5_000
 const RETURNS_AFTER_MS = 60_000
 
 /** Short, so that a lost transfer soon waits for an operator. */
-const CONSISTENCY_MS = 8_000
+const CONSISTENCY_MS = 30_000
 
 const FLOAT_MINOR = 1_000_000_000_000n
 

@@ -2,8 +2,13 @@ import { randomBytes } from 'node:crypto'
 import { createNameResolver } from '../core/addresses.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import { BANK_CODES, type BankCode, type LiveConnector } from './bank.ts'
+import type { BankApi } from './http/bank-http.ts'
 import type { BreakerState } from './http/circuit-breaker.ts'
-import { createBankHttp, type PooledBankHttp } from './http/create-bank-http.ts'
+import {
+  type BankHttpLimits,
+  createBankHttp,
+  type PooledBankHttp,
+} from './http/create-bank-http.ts'
 import type { LiveBank } from './live-bank.ts'
 import type { BankMetrics } from './metrics.ts'
 
@@ -37,48 +42,34 @@ interface Options {
 }
 
 /** Creates the connectors of the live banks. Sends no request yet. */
-export function serveBanks({ clock, log }: Runtime, { liveBanks, metrics }: Options): ServedBanks {
+export function serveBanks(runtime: Runtime, { liveBanks, metrics }: Options): ServedBanks {
   const live = new Map<BankCode, ServedBank>()
   const conditions = new Map<BankCode, () => BankCondition>()
-  const clients: PooledBankHttp[] = []
-  const resolve = createNameResolver()
+  const apis: ServedApi[] = []
+  const createApi = createApis(runtime, metrics)
   for (const code of BANK_CODES) {
     const bank = liveBanks[code]
     if (bank === undefined) continue
     const { connector: prepared, limits, allowedCidrs, requery } = bank
-    const http = createBankHttp({
-      baseUrl: prepared.baseUrl,
-      limits,
-      clock,
-      resolve,
-      observe: (result, durationMs) => {
-        metrics.request(code, result, durationMs)
-        log.debug({ bank: code, result, latency_ms: Math.round(durationMs) }, 'bank call')
-      },
-      onBreaker: (state) => {
-        if (state === 'open') log.warn({ bank: code }, 'circuit breaker of a bank opened')
-        else log.info({ bank: code }, 'circuit breaker of a bank closed')
-      },
-    })
-    clients.push(http)
-    let denial = ''
-    conditions.set(code, () => ({ breaker: http.breakerState(), denial }))
-    metrics.breaker(code, http.breakerState)
-    metrics.accessDenied(code, () => denial !== '')
+    const ofBank: ServedApi[] = []
+    const apiAt = (baseUrl: string): BankApi => {
+      const api = createApi(code, baseUrl, limits)
+      ofBank.push(api)
+      return api
+    }
     const connector = prepared.connect({
-      http,
-      clock,
+      ...apiAt(prepared.baseUrl),
+      apiAt,
+      clock: runtime.clock,
       random: randomBytes,
-      warn: (text) => log.warn({ bank: code, found: text }, 'unexpected response of a bank'),
-      onAccess(cause = '') {
-        if (denial === '' && cause !== '') {
-          log.error({ bank: code, cause }, 'bank denies this service access')
-        } else if (denial !== '' && cause === '') {
-          log.info({ bank: code }, 'bank grants this service access again')
-        }
-        denial = cause
-      },
+      warn: (text) =>
+        runtime.log.warn({ bank: code, found: text }, 'unexpected response of a bank'),
     })
+    apis.push(...ofBank)
+    const condition = () => worstOf(ofBank)
+    conditions.set(code, condition)
+    metrics.breaker(code, () => condition().breaker)
+    metrics.accessDenied(code, () => condition().denial !== '')
     // A call sends one request, and another one before it where it needs a token.
     const callTimeoutMs = 2 * limits.timeoutMs
     live.set(code, { connector, callTimeoutMs, allowedCidrs, requery })
@@ -86,6 +77,55 @@ export function serveBanks({ clock, log }: Runtime, { liveBanks, metrics }: Opti
   return {
     live,
     conditions,
-    close: async () => void (await Promise.all(clients.map((http) => http.close()))),
+    close: async () => void (await Promise.all(apis.map(({ http }) => http.close()))),
   }
+}
+
+interface ServedApi extends BankApi {
+  readonly http: PooledBankHttp
+  condition(): BankCondition
+}
+
+/** @returns creates the client of one API of a bank */
+function createApis({ clock, log }: Runtime, metrics: BankMetrics) {
+  const resolve = createNameResolver()
+  return (bank: BankCode, baseUrl: string, limits: BankHttpLimits): ServedApi => {
+    const http = createBankHttp({
+      baseUrl,
+      limits,
+      clock,
+      resolve,
+      observe: (result, durationMs) => {
+        metrics.request(bank, result, durationMs)
+        log.debug({ bank, result, latency_ms: Math.round(durationMs) }, 'bank call')
+      },
+      onBreaker: (state) => {
+        if (state === 'open') log.warn({ bank }, 'circuit breaker of a bank opened')
+        else log.info({ bank }, 'circuit breaker of a bank closed')
+      },
+    })
+    let denial = ''
+    return {
+      http,
+      condition: () => ({ breaker: http.breakerState(), denial }),
+      onAccess(cause = '') {
+        if (denial === '' && cause !== '') {
+          log.error({ bank, cause }, 'bank denies this service access')
+        } else if (denial !== '' && cause === '') {
+          log.info({ bank }, 'bank grants this service access again')
+        }
+        denial = cause
+      },
+    }
+  }
+}
+
+/** A bank is as bad as the worst of its APIs. */
+function worstOf(apis: readonly ServedApi[]): BankCondition {
+  const all = apis.map((api) => api.condition())
+  const tripped = (['open', 'half-open'] as const).find((state) =>
+    all.some(({ breaker }) => breaker === state),
+  )
+  const denied = all.find(({ denial }) => denial !== '')
+  return { breaker: tripped ?? 'closed', denial: denied?.denial ?? '' }
 }

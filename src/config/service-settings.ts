@@ -1,6 +1,7 @@
 import { isIP } from 'node:net'
 import { z } from 'zod'
 import { FULL_SECONDS_MAX, type RateLimit } from '../auth/rate-limits/token-bucket.ts'
+import { createInstitutions, InstitutionsFileError } from '../banks/institutions.ts'
 import { createTimeText } from '../core/clock.ts'
 import { PREVIOUS_MAX } from '../crypto/key-files.ts'
 import { CONSOLE_FIELDS, consoleFaults } from './console-settings.ts'
@@ -95,6 +96,18 @@ export const SERVICE_SETTINGS = z
     NOTIFICATION_RETENTION_DAYS: days.default(90),
     /** Whether live banks confirm what tokens record. */
     RECORD_REQUIRES_CONFIRMATION: offOn,
+    /** CSV that corrects and extends the known institutions; undefined: none. */
+    INSTITUTIONS_FILE: z
+      .string()
+      .superRefine((path, { addIssue }) => {
+        try {
+          createInstitutions(path)
+        } catch (error) {
+          if (!(error instanceof InstitutionsFileError)) throw error
+          addIssue(error.message)
+        }
+      })
+      .optional(),
     RECONCILE_WINDOW_HOURS: integer(0, 720).default(48),
     RECONCILE_INTERVAL_MINUTES: integer(0, 10_080).default(60),
     RECONCILE_GRACE_MINUTES: integer(0, 1_440).default(5),

@@ -17,6 +17,16 @@ export const ENV = {
   BANK_9PSB_NOTIFICATION_PASSWORD: 'hdUof9b92D0WS40HnOhgtsem',
 }
 
+/** What permits transfers, as the fake bank expects it by default. */
+export const TRANSFERS = {
+  BANK_9PSB_TRANSFER_USERNAME: 'test',
+  BANK_9PSB_TRANSFER_PASSWORD: 'test',
+  BANK_9PSB_TRANSFER_CLIENT_ID: 'waas',
+  BANK_9PSB_TRANSFER_CLIENT_SECRET: 'test',
+  BANK_9PSB_TRANSFER_ACCOUNT: '1100035911',
+  BANK_9PSB_TRANSFER_SENDER: 'Operator Ltd',
+}
+
 interface Fixture {
   readonly bank: FakeNinePsb
   readonly connector: LiveConnector
@@ -39,7 +49,10 @@ export async function ninePsbFixture(
   const settings = settingsOf(readNinePsbSettings, '9PSB', {
     ...ENV,
     BANK_9PSB_BASE_URL: bank.url,
+    ...('BANK_9PSB_TRANSFER_ACCOUNT' in env && { BANK_9PSB_TRANSFER_BASE_URL: bank.transfersUrl }),
     ...env,
   })
-  return { bank, connector: createNinePsb({ settings, http: httpTo(settings.baseUrl), clock }) }
+  const http = httpTo(settings.baseUrl)
+  const apiAt = (baseUrl: string) => ({ http: httpTo(baseUrl), onAccess: () => {} })
+  return { bank, connector: createNinePsb({ settings, http, apiAt, clock }) }
 }

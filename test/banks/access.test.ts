@@ -7,12 +7,15 @@ import { BANK_CODES, type BankCode } from '../../src/banks/bank.ts'
 import { createReportBreakers } from '../../src/banks/breakers.ts'
 import { type FakeBanks, startFakeBanks } from '../../src/banks/fake/start-fake-banks.ts'
 import type { BreakerState } from '../../src/banks/http/circuit-breaker.ts'
+import { createBankMetrics } from '../../src/banks/metrics.ts'
+import { serveBanks } from '../../src/banks/serve-banks.ts'
 import { readConfig } from '../../src/config/config.ts'
 import { checkBankWork } from '../../src/doctor/check-banks.ts'
 import { asJson, creation, GENERATE, send, until } from '../protocols/rest/rest.ts'
 import { useDatabase } from '../support/database.ts'
 import { type Instance, startInstance } from '../support/instance.ts'
 import { createTestRuntime } from '../support/runtime.ts'
+import { accountOrder } from './fixture.ts'
 
 const db = useDatabase()
 let banks: FakeBanks
@@ -181,6 +184,26 @@ test('closing, requerying and confirming are the operator’s to restore too', a
     .recordPayments({ payments: [payment] })
   expect(results).toMatchObject([{ reason: 'bank_unavailable', error: DENIED.message }])
   expect(await deniedBanks(instance)).toEqual(['9PSB'])
+})
+
+test('access to a bank’s transfers is denied and granted apart from its accounts', async () => {
+  const settings = { ...banks.environment, BANKS: 'PROVIDUS=live' }
+  const { liveBanks } = readConfig(settings)
+  const runtime = createTestRuntime(db.database)
+  const served = serveBanks(runtime, { liveBanks, metrics: createBankMetrics(runtime.metrics) })
+  onTestFinished(() => served.close())
+  const { transfers, openAccount } = served.live.get('PROVIDUS')!.connector
+  const denial = () => served.conditions.get('PROVIDUS')!().denial
+  const { signal } = new AbortController()
+  banks.PROVIDUS.transfers.faults.add('account', 'denied')
+  expect(await transfers!.readFloat!(signal)).toMatchObject({ kind: 'unavailable' })
+  expect(denial()).toContain('Authentication failed')
+  expect(await openAccount(accountOrder({ bank: 'PROVIDUS' }), signal)).toMatchObject({
+    kind: 'opened',
+  })
+  expect(denial()).not.toBe('')
+  expect(await transfers!.readFloat!(signal)).toMatchObject({ kind: 'read' })
+  expect(denial()).toBe('')
 })
 
 test('doctor counts the open circuit breakers of every process until they close', async () => {

@@ -7,6 +7,7 @@ import {
   isAccountNumber,
   isPaymentKey,
   mergeFields,
+  parseBalance,
   parseNaira,
   plainText,
   textOf,
@@ -41,6 +42,20 @@ describe('the text at a path of a bank’s JSON', () => {
       expect(fieldsOf(json)).toBeUndefined()
     }
   })
+})
+
+test.each([
+  ['468520.951', 46_852_095n],
+  ['1.5E7', 1_500_000_000n],
+  ['1.23456789012E10', 1_234_567_890_120n],
+  ['-0.5', -50n],
+  ['0', 0n],
+  ['', undefined],
+  ['1,000', undefined],
+  ['1E-3', undefined],
+  ['NaN', undefined],
+])('the balance "%s" is %s kobo', (text, kobo) => {
+  expect(parseBalance(text)).toBe(kobo)
 })
 
 test('naira are parsed as banks write them, to the kobo and without floats', () => {

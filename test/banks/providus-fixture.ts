@@ -17,6 +17,14 @@ export const ENV = {
     '3CCBFEBDEAE89CF22ED1CB1A836213549BC6638A3B563CA7FC009BEB3BC30CF8',
 }
 
+/** What permits transfers, as the fake bank expects it by default. */
+export const TRANSFERS = {
+  BANK_PROVIDUS_TRANSFER_USERNAME: 'test',
+  BANK_PROVIDUS_TRANSFER_PASSWORD: 'test',
+  BANK_PROVIDUS_TRANSFER_ACCOUNT: '1700263070',
+  BANK_PROVIDUS_TRANSFER_SENDER: 'Operator Ltd',
+}
+
 interface Fixture {
   readonly bank: FakeProvidus
   readonly connector: LiveConnector
@@ -36,7 +44,10 @@ export async function providusFixture(
   const settings = settingsOf(readProvidusSettings, 'PROVIDUS', {
     ...ENV,
     BANK_PROVIDUS_BASE_URL: bank.url,
+    BANK_PROVIDUS_TRANSFER_BASE_URL: bank.url,
     ...env,
   })
-  return { bank, connector: createProvidus({ settings, http: httpTo(settings.baseUrl) }) }
+  const http = httpTo(settings.baseUrl)
+  const apiAt = (baseUrl: string) => ({ http: httpTo(baseUrl), onAccess: () => {} })
+  return { bank, connector: createProvidus({ settings, http, apiAt }) }
 }

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { createSandboxBank, MAGIC_ACCOUNTS } from '../../src/banks/sandbox.ts'
 import type { TransferOrder } from '../../src/banks/transfer.ts'
 import { signal } from './fixture.ts'
-import { transferOrder } from './transfer-fixture.ts'
+import { transferOrder } from './transfer-guarantees.ts'
 
 /** Transfers need no database. */
 const pool = new Pool()

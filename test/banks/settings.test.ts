@@ -184,3 +184,19 @@ test('permanent accounts of Safe Haven require an identity, or say that customer
   ])
   expect(haven.settings({ ...missing, BANK_SAFEHAVEN_IDENTITY: 'customer' }).faults).toEqual([])
 })
+
+test('the settings of transfers are given together, or not at all', () => {
+  const given = { BANK_PROVIDUS_CLIENT_ID: 'id', BANK_PROVIDUS_CLIENT_SECRET: 'secret' }
+  const settings = (env: NodeJS.ProcessEnv) =>
+    readSettingsOf(readProvidusSettings, 'PROVIDUS', { ...given, ...env })
+  expect(settings({})).toMatchObject({ found: { transfers: undefined }, faults: [] })
+  expect(settings({ BANK_PROVIDUS_TRANSFER_PASSWORD: 's3cret' }).faults).toEqual([
+    'BANK_PROVIDUS_TRANSFER_USERNAME is required',
+    'BANK_PROVIDUS_TRANSFER_ACCOUNT is required',
+    'BANK_PROVIDUS_TRANSFER_SENDER is required',
+  ])
+  expect(settings({ BANK_PROVIDUS_TRANSFER_ACCOUNT: '12' })).toEqual({
+    found: undefined,
+    faults: ['BANK_PROVIDUS_TRANSFER_ACCOUNT must be 10 digits'],
+  })
+})

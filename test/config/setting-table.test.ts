@@ -30,6 +30,7 @@ test('lists exactly the settings that a start reads, and which of them may be fi
     {},
     { BANK_SAFEHAVEN_ACCOUNT_KIND: 'virtual' },
     { BANK_SAFEHAVEN_ACCOUNT_KIND: 'sub-account' },
+    { BANK_9PSB_TRANSFER_ACCOUNT: '1100035911', BANK_PROVIDUS_TRANSFER_ACCOUNT: '1700263070' },
     { BANK_SAFEHAVEN_TRANSFER_ACCOUNT: '0119536307', BANK_SAFEHAVEN_TRANSFER_ACCOUNT_ID: 'id' },
     {
       BANK_PALMPAY_TRANSFER_MERCHANT_ID: '1',

@@ -3,6 +3,11 @@ import { type Clock, systemClock } from '../../core/clock.ts'
 import { formatAmount } from '../../core/money.ts'
 import { BANK_FACTS } from '../bank.ts'
 import { getPath, parseNaira } from '../bank-fields.ts'
+import {
+  createFakeNinePsbTransfers,
+  type NinePsbTransferAccess,
+  WAAS_PATH,
+} from '../fake/9psb-transfers.ts'
 import { createFakeIds, numberToken } from '../fake/fake-ids.ts'
 import type { ServerFault } from '../fake/faults.ts'
 import {
@@ -31,6 +36,8 @@ export interface FakeNinePsbOptions {
     readonly notificationUser: string
     readonly notificationPassword: string
   }
+  /** The operational wallet, and the credentials of "Wallet as a Service". */
+  readonly transfers?: NinePsbTransferAccess
   /** URL for its notifications, on this machine. */
   readonly notify?: string
   readonly clock?: Clock
@@ -58,6 +65,7 @@ export async function startFakeNinePsb(options: FakeNinePsbOptions) {
   const notify = (transaction: NinePsbTransaction) =>
     notifier.notify(notificationBody(transaction, credentials.notificationPassword))
   const tokens = createTokens(options, clock)
+  const transfers = createFakeNinePsbTransfers(clock, options.transfers)
   const operations = createOperations<NinePsbOperation, NinePsbFault>(OPERATIONS)
   /** Checks the token, then executes the operation. */
   const route = (
@@ -83,6 +91,7 @@ export async function startFakeNinePsb(options: FakeNinePsbOptions) {
         fault === 'not found' ? { ...SUCCESS, transactions: [] } : books.confirm(body),
       ),
       'POST /deactivate': route('deactivate', books.deactivate),
+      ...transfers.routes,
       'POST /fake/pay': { respond: (request) => payByHand(request, books.receive, notify) },
     },
   })
@@ -93,6 +102,10 @@ export async function startFakeNinePsb(options: FakeNinePsbOptions) {
     accounts: books.accounts,
     transactions: books.transactions,
     requests: operations.requests,
+    /** Money out: the book of transfers, with faults and counts of its own. */
+    transfers,
+    /** The base URL of its "Wallet as a Service". */
+    transfersUrl: server.url + WAAS_PATH,
     /** Opens an account without an API call. */
     openAccount: (name: string, reference = `fake-${books.accounts.size}`) =>
       books.open(name, reference),

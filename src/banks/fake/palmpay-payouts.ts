@@ -1,6 +1,7 @@
 import { getPath } from '../bank-fields.ts'
 import { numberToken } from './fake-ids.ts'
 import type { BookedTransfer, TransferBook, TransferFault } from './transfer-book.ts'
+import { distort, enquiredName, type RequestFault } from './transfer-faults.ts'
 
 /** The operator's id at the fake PalmPay. */
 export const FAKE_MERCHANT_ID = '124010100000001'
@@ -14,6 +15,8 @@ const failure = (respMsg: string, respCode = 'AC100003'): Body => ({
   respMsg,
   data: null,
 })
+
+const INSUFFICIENT = 'insufficient balance'
 
 const BAD_PARAMETER = failure('param error', 'OPEN_GW_000020')
 
@@ -30,12 +33,12 @@ const MESSAGES = {
 /** PalmPay's API methods for payouts, as seen in public integrations. */
 export function createPalmPayPayouts(book: TransferBook) {
   return {
-    queryBankAccount(body: unknown, fault: string | undefined): Body {
+    queryBankAccount(body: unknown, fault: RequestFault): Body {
       const accountNumber = getPath(body, 'bankAccNo')
       if (!/^\d{6}$/.test(getPath(body, 'bankCode')) || !/^\d{10}$/.test(accountNumber)) {
         return BAD_PARAMETER
       }
-      const accountName = fault === 'wrong name' ? 'ANOTHER HOLDER' : book.nameOf(accountNumber)
+      const accountName = enquiredName(book, accountNumber, fault)
       return accountName === undefined
         ? success({ Status: 'Failed', errorMessage: 'account does not exist' })
         : success({ Status: 'Success', accountName })
@@ -47,7 +50,7 @@ export function createPalmPayPayouts(book: TransferBook) {
         : success({ accountName, accountStatus: 0 })
     },
     /** Bodies are parsed by `parseBankJson`, so numbers are strings. */
-    payout(body: unknown, fault: TransferFault | undefined): Body {
+    payout(body: unknown, fault: RequestFault): Body {
       const text = (name: string) => getPath(body, name)
       const isComplete =
         /^\w{1,32}$/.test(text('orderId')) &&
@@ -55,9 +58,9 @@ export function createPalmPayPayouts(book: TransferBook) {
         text('currency') === 'NGN' &&
         [text('notifyUrl'), text('remark'), text('payeeBankCode')].every(Boolean)
       if (!isComplete) return BAD_PARAMETER
-      if (book.nameOf(text('payeeBankAccNo')) === undefined) {
-        return failure('payee account is invalid')
-      }
+      const isRejected = fault === 'rejected' || book.nameOf(text('payeeBankAccNo')) === undefined
+      if (isRejected) return failure('payee account is invalid')
+      if (fault === 'insufficient') return failure(INSUFFICIENT)
       const result = book.send(
         {
           reference: text('orderId'),
@@ -66,16 +69,16 @@ export function createPalmPayPayouts(book: TransferBook) {
           accountNumber: text('payeeBankAccNo'),
           narration: text('remark'),
         },
-        fault,
+        fault as TransferFault | undefined,
       )
-      if (result === 'insufficient') return failure('insufficient balance')
+      if (result === 'insufficient') return failure(INSUFFICIENT)
       if (result === 'duplicate') return failure('duplicate orderId')
-      return success(toJson(result, fault))
+      return success(toJson(distort(result, fault)))
     },
     /** An unknown order gets a success without data. */
-    queryPayStatus(body: unknown, fault: TransferFault | undefined): Body {
+    queryPayStatus(body: unknown, fault: RequestFault): Body {
       const found = book.find(getPath(body, 'orderId'))
-      return success(found ? toJson(found, fault) : null)
+      return success(found ? toJson(distort(found, fault)) : null)
     },
     queryBalance(body: unknown): Body {
       if (getPath(body, 'merchantId') !== FAKE_MERCHANT_ID) return failure('unknown merchant')
@@ -86,18 +89,14 @@ export function createPalmPayPayouts(book: TransferBook) {
 }
 
 /** The payout as in responses and queries. The amount is only stated once it is paid. */
-function toJson(
-  { reference, sessionId, amountMinor, state }: BookedTransfer,
-  fault?: TransferFault,
-) {
-  const amount = fault === 'other amount' ? amountMinor + 1n : amountMinor
+function toJson({ reference, sessionId, amountMinor, state }: BookedTransfer) {
   return {
-    orderId: fault === 'other reference' ? `X${reference.slice(1)}` : reference,
+    orderId: reference,
     orderNo: `PO${sessionId.slice(6)}`,
     orderStatus: STATUSES[state],
     currency: 'NGN',
     sessionId,
-    ...(state === 'paid' && { amount: numberToken(`${amount}`) }),
+    ...(state === 'paid' && { amount: numberToken(`${amountMinor}`) }),
     ...(MESSAGES[state] !== '' && { errorMsg: MESSAGES[state] }),
   }
 }

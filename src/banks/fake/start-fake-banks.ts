@@ -4,6 +4,8 @@ import type { BankCode } from '../bank.ts'
 import { type FakePalmPay, startFakePalmPay } from '../palmpay/fake.ts'
 import { type FakeProvidus, startFakeProvidus } from '../providus/fake.ts'
 import { type FakeSafeHaven, startFakeSafeHaven } from '../safehaven/fake/safehaven.ts'
+import type { NinePsbTransferAccess } from './9psb-transfers.ts'
+import type { ProvidusTransferAccess } from './providus-transfers.ts'
 
 /** The four fake banks, and the settings of a service that uses them. */
 export interface FakeBanks {
@@ -36,12 +38,52 @@ const newNinePsbKeys = () => ({
   notificationPassword: secret(),
 })
 
-const ninePsbEnvironment = (url: string, keys: ReturnType<typeof newNinePsbKeys>) => ({
+const newNinePsbTransfers = (): NinePsbTransferAccess => ({
+  username: 'inflow',
+  password: secret(),
+  clientId: 'waas',
+  clientSecret: secret(),
+  account: '1100035911',
+})
+
+const ninePsbEnvironment = (
+  { url, transfersUrl }: FakeNinePsb,
+  keys: ReturnType<typeof newNinePsbKeys>,
+  transfers: NinePsbTransferAccess,
+) => ({
   BANK_9PSB_BASE_URL: url,
+  BANK_9PSB_TRANSFER_BASE_URL: transfersUrl,
+  BANK_9PSB_TRANSFER_USERNAME: transfers.username,
+  BANK_9PSB_TRANSFER_PASSWORD: transfers.password,
+  BANK_9PSB_TRANSFER_CLIENT_ID: transfers.clientId,
+  BANK_9PSB_TRANSFER_CLIENT_SECRET: transfers.clientSecret,
+  BANK_9PSB_TRANSFER_ACCOUNT: transfers.account,
+  BANK_9PSB_TRANSFER_SENDER: 'Inflow Development',
   BANK_9PSB_PUBLIC_KEY: keys.publicKey,
   BANK_9PSB_PRIVATE_KEY: keys.privateKey,
   BANK_9PSB_NOTIFICATION_USER: keys.notificationUser,
   BANK_9PSB_NOTIFICATION_PASSWORD: keys.notificationPassword,
+})
+
+const newProvidusTransfers = (): ProvidusTransferAccess => ({
+  userName: 'inflow',
+  password: secret(),
+  account: '1700263070',
+})
+
+const providusEnvironment = (
+  url: string,
+  keys: { readonly clientId: string; readonly clientSecret: string },
+  transfers: ProvidusTransferAccess,
+) => ({
+  BANK_PROVIDUS_BASE_URL: url,
+  BANK_PROVIDUS_CLIENT_ID: keys.clientId,
+  BANK_PROVIDUS_CLIENT_SECRET: keys.clientSecret,
+  BANK_PROVIDUS_TRANSFER_BASE_URL: url,
+  BANK_PROVIDUS_TRANSFER_USERNAME: transfers.userName,
+  BANK_PROVIDUS_TRANSFER_PASSWORD: transfers.password,
+  BANK_PROVIDUS_TRANSFER_ACCOUNT: transfers.account,
+  BANK_PROVIDUS_TRANSFER_SENDER: 'Inflow Development',
 })
 
 /**
@@ -64,12 +106,15 @@ export async function startFakeBanks(options: FakeBanksOptions): Promise<FakeBan
     return bank
   }
   const ninePsbKeys = newNinePsbKeys()
+  const ninePsbTransfers = newNinePsbTransfers()
   const providusKeys = { clientId: secret(), clientSecret: secret() }
+  const providusTransfers = newProvidusTransfers()
   try {
     const ninePsb = keep(
       await startFakeNinePsb({
         ...common('9PSB', 0),
         credentials: ninePsbKeys,
+        transfers: ninePsbTransfers,
         notify: notificationsUrl('9PSB'),
       }),
     )
@@ -78,6 +123,7 @@ export async function startFakeBanks(options: FakeBanksOptions): Promise<FakeBan
       await startFakeProvidus({
         ...common('PROVIDUS', 2),
         credentials: providusKeys,
+        transfers: providusTransfers,
         notify: notificationsUrl('PROVIDUS'),
       }),
     )
@@ -91,13 +137,11 @@ export async function startFakeBanks(options: FakeBanksOptions): Promise<FakeBan
       PALMPAY: palmPay,
       environment: {
         BANKS: '9PSB=live,SAFEHAVEN=live,PROVIDUS=live,PALMPAY=live',
-        ...ninePsbEnvironment(ninePsb.url, ninePsbKeys),
+        ...ninePsbEnvironment(ninePsb, ninePsbKeys, ninePsbTransfers),
         ...safeHaven.environment,
         BANK_SAFEHAVEN_CALLBACK_URL: notificationsUrl('SAFEHAVEN'),
         BANK_SAFEHAVEN_CALLBACK_SECRET: secret(),
-        BANK_PROVIDUS_BASE_URL: providus.url,
-        BANK_PROVIDUS_CLIENT_ID: providusKeys.clientId,
-        BANK_PROVIDUS_CLIENT_SECRET: providusKeys.clientSecret,
+        ...providusEnvironment(providus.url, providusKeys, providusTransfers),
         ...palmPay.environment,
       },
       close,

@@ -49,6 +49,12 @@ export interface BankHttp {
   send(request: BankRequest): Promise<BankResponse>
 }
 
+/** One API of a bank. */
+export interface BankApi {
+  readonly http: BankHttp
+  readonly onAccess: OnAccess
+}
+
 /**
  * Parses a bank's JSON. Each number becomes the text of its token, so that money never passes
  * through a float: `{"amount":120.10}` → `{amount: '120.10'}`.

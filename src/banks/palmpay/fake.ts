@@ -20,7 +20,8 @@ import {
 } from '../fake/loopback-server.ts'
 import { createNotifier, payByHand, readAmount } from '../fake/notifier.ts'
 import { createPalmPayPayouts, FAKE_MERCHANT_ID } from '../fake/palmpay-payouts.ts'
-import { createTransferBook, type TransferFault } from '../fake/transfer-book.ts'
+import { createTransferBook } from '../fake/transfer-book.ts'
+import type { RequestFault } from '../fake/transfer-faults.ts'
 import { parseBankJson } from '../http/bank-http.ts'
 
 const OPERATIONS = [
@@ -43,8 +44,7 @@ export type PalmPayFault =
   | ServerFault
   | `code ${string}`
   | `done, code ${string}`
-  | TransferFault
-  | 'wrong name'
+  | Exclude<RequestFault, undefined>
 
 export interface FakePalmPayOptions {
   /** 0 picks a free port. */
@@ -123,7 +123,7 @@ export async function startFakePalmPay(options: FakePalmPayOptions) {
       const rejection = rejectionOf(request)
       if (rejection) return toResponse(rejection)
       if (code && !fault?.startsWith('done')) return toResponse(failure)
-      const result = methods[operation](parseBankJson(request.body), fault as TransferFault)
+      const result = methods[operation](parseBankJson(request.body), fault as RequestFault)
       return toResponse(code ? failure : result)
     })
   const routes: Record<string, FakeRoute> = {

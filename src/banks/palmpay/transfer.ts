@@ -11,7 +11,7 @@ import type {
   TransferOrder,
   TransferState,
 } from '../transfer.ts'
-import { differenceFrom, mayBeMade, reasonOfText } from '../transfer-response.ts'
+import { differenceFrom, leavesOpen, reasonOfText } from '../transfer-response.ts'
 import {
   INVALID_PARAMETER,
   NOT_FOUND,
@@ -122,13 +122,13 @@ async function send(
   return { kind: 'unknown', cause, ...(response.kind === 'denied' && DENIED) }
 }
 
-/** Only a rejected request and a float that is too small are clear: no list of other codes is public. */
+/** Clear are a request that the gateway rejects, and texts about the float or the payee: no list of other codes is public. */
 function toRefusal(code: string, cause: string): TransferState {
   const reason = reasonOfText(cause)
-  const isClear = code === INVALID_PARAMETER || reason !== 'bank_rejected'
-  return isClear && !mayBeMade(cause)
-    ? { kind: 'failed', cause, reason }
-    : { kind: 'unknown', cause }
+  if (code === INVALID_PARAMETER) return { kind: 'failed', cause, reason }
+  return reason === 'bank_rejected' || leavesOpen(cause)
+    ? { kind: 'unknown', cause }
+    : { kind: 'failed', cause, reason }
 }
 
 const STATUSES = { unpaid: '0', paying: '1', paid: '2', failed: '3', closed: '4' } as const
@@ -196,5 +196,5 @@ async function readFloat(
 }
 
 function koboOf(text: string): bigint | undefined {
-  return /^\d{1,18}$/.test(text) ? BigInt(text) : undefined
+  return /^-?\d{1,18}$/.test(text) ? BigInt(text) : undefined
 }

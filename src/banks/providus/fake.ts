@@ -14,6 +14,10 @@ import {
   startLoopbackServer,
 } from '../fake/loopback-server.ts'
 import { createNotifier, type NotifyResult, payByHand, readAmount } from '../fake/notifier.ts'
+import {
+  createFakeProvidusTransfers,
+  type ProvidusTransferAccess,
+} from '../fake/providus-transfers.ts'
 import { parseBankJson } from '../http/bank-http.ts'
 
 const OPERATIONS = ['create', 'settlement', 'session'] as const
@@ -30,6 +34,8 @@ export interface FakeProvidusOptions {
   /** 0 picks a free port. */
   readonly port: number
   readonly credentials: { readonly clientId: string; readonly clientSecret: string }
+  /** The operational account and the credentials of the transfer service. */
+  readonly transfers?: ProvidusTransferAccess
   /** URL for its notifications, on this machine. */
   readonly notify?: string
   readonly clock?: Clock
@@ -54,6 +60,7 @@ export async function startFakeProvidus(options: FakeProvidusOptions) {
   const notifier = createProvidusNotifier(options, signature)
   const notify = async (transaction: ProvidusTransaction) =>
     noteResult(transaction, await notifier.notify(notificationBody(transaction)))
+  const transfers = createFakeProvidusTransfers(clock, options.transfers)
   const operations = createOperations<ProvidusOperation, ProvidusFault>(OPERATIONS)
   /** Checks the signature, then executes the operation. */
   const route = (
@@ -81,6 +88,7 @@ export async function startFakeProvidus(options: FakeProvidusOptions) {
       'GET /PiPverifyTransaction_sessionid': route('session', ({ query }) =>
         found(books.bySession(query.get('session_id') ?? '')),
       ),
+      ...transfers.routes,
       'POST /fake/pay': { respond: (request) => payByHand(request, books.receive, notify) },
     },
   })
@@ -91,6 +99,8 @@ export async function startFakeProvidus(options: FakeProvidusOptions) {
     accounts: books.accounts,
     transactions: books.transactions,
     requests: operations.requests,
+    /** Money out: the book of transfers, with faults and counts of its own. */
+    transfers,
     /** Opens an account without an API call. */
     openAccount: books.open,
     /** Receives a payment without notifying. */

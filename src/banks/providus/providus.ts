@@ -24,6 +24,7 @@ import {
 import { equalSecrets } from '../equal-secrets.ts'
 import {
   AccessDeniedError,
+  type BankApi,
   type BankHttp,
   type BankRequest,
   type BankResponse,
@@ -33,11 +34,13 @@ import {
 } from '../http/bank-http.ts'
 import { parseLagosTime } from '../lagos-time.ts'
 import type { ProvidusSettings } from './settings.ts'
+import { createProvidusTransfers } from './transfer.ts'
 
 interface ProvidusOptions {
   readonly settings: ProvidusSettings
   readonly http: BankHttp
   readonly onAccess?: OnAccess
+  readonly apiAt: (baseUrl: string) => BankApi
 }
 
 /**
@@ -46,7 +49,8 @@ interface ProvidusOptions {
  * It has no `closeAccount`: an account on the bank's blacklist still receives money, but the bank
  * no longer notifies us. Blocked on our side instead, its payments are recorded as unmatched.
  */
-export function createProvidus({ settings, http, onAccess }: ProvidusOptions): LiveConnector {
+export function createProvidus(options: ProvidusOptions): LiveConnector {
+  const { settings, http, onAccess, apiAt } = options
   const { clientId, clientSecret, amountField, createPath } = settings
   const signature = authSignature(clientId, clientSecret)
   const headers = {
@@ -90,6 +94,12 @@ export function createProvidus({ settings, http, onAccess }: ProvidusOptions): L
     read: (notification) => readNotification(notification, { clientId, signature, amountField }),
     acknowledge: (outcome, notification) => acknowledge(outcome, notification, settings.deniedCode),
     requery: (payment, signal) => requery({ settings, send }, payment, signal),
+    ...(settings.transfers && {
+      transfers: createProvidusTransfers(
+        settings.transfers,
+        apiAt(settings.transfers.transferBaseUrl),
+      ),
+    }),
   }
 }
 

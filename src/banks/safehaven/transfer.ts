@@ -2,8 +2,16 @@ import type { Clock } from '../../core/clock.ts'
 import { DAY_MS, MINUTE_MS } from '../../core/durations.ts'
 import { toMajorNumber } from '../../core/money.ts'
 import { DENIED } from '../bank.ts'
-import { type BankFields, fieldsOf, parseNaira, plainText, textOf } from '../bank-fields.ts'
+import {
+  type BankFields,
+  fieldsOf,
+  parseBalance,
+  parseNaira,
+  plainText,
+  textOf,
+} from '../bank-fields.ts'
 import { AccessDeniedError, BankUnreachableError } from '../http/bank-http.ts'
+import { NIP_INVALID_ACCOUNT, readNipCode } from '../nip-codes.ts'
 import type {
   FloatReading,
   FoundTransfer,
@@ -15,7 +23,7 @@ import type {
   TransferOrder,
   TransferState,
 } from '../transfer.ts'
-import { differenceFrom, mayBeMade, reasonOfCode, reasonOfText } from '../transfer-response.ts'
+import { differenceFrom, leavesOpen, reasonOfText } from '../transfer-response.ts'
 import { pagesOf, type SafeHavenCall, type SafeHavenResponse } from './call.ts'
 import type { SafeHavenSettings, SafeHavenTransferSettings } from './settings.ts'
 
@@ -56,9 +64,6 @@ export function createSafeHavenTransfers(
 
 const APPROVED = '00'
 
-/** NIP codes of a name enquiry: invalid account, unknown bank, unable to locate record. */
-const NO_ACCOUNT_CODES = ['07', '16', '25']
-
 const NO_ACCOUNT_TEXT = /not found|invalid account|does not exist|unable to (locate|find)/i
 
 /** Safe Haven needs the session id of an enquiry for each transfer. */
@@ -82,7 +87,7 @@ async function enquireName(
   }
   const fields = fieldsOf(response.body['data']) ?? {}
   const code = textOf(fields, 'responseCode')
-  if (NO_ACCOUNT_CODES.includes(code)) return { kind: 'not found', cause: `responseCode ${code}` }
+  if (code === NIP_INVALID_ACCOUNT) return { kind: 'not found', cause: `responseCode ${code}` }
   const accountName = plainText(textOf(fields, 'accountName'), 200)
   const enquiryReference = textOf(fields, 'sessionId')
   const isOurs = [accountNumber, ''].includes(textOf(fields, 'accountNumber'))
@@ -147,7 +152,7 @@ function toRefusal(
   if (data && textOf(data, 'status') !== '') return stateOf(order, data)
   const text = cause.slice(String(code).length)
   const isStated = body !== undefined && text !== '' && UNACCEPTABLE.includes(code)
-  if (!isStated || mayBeMade(text)) return { kind: 'unknown', cause }
+  if (!isStated || leavesOpen(text)) return { kind: 'unknown', cause }
   const reason = reasonOfText(text)
   // "402 Request Failed" is documented for valid requests, without a cause.
   if (code === 402 && reason !== 'insufficient_float') return { kind: 'unknown', cause }
@@ -155,6 +160,12 @@ function toRefusal(
 }
 
 const FAILED = ['failed', 'declined', 'rejected', 'cancelled', 'canceled']
+
+/**
+ * Codes of the interbank switch that contradict a failure, unless the debit was reversed: approved,
+ * status unknown, in progress, duplicates, timeouts and faults on the way.
+ */
+const OPEN_CODES = ['00', '01', '09', '26', '68', '91', '94', '96', '97']
 
 /** Reads a transfer out of an account, as in responses, in requeries and in the list. */
 function stateOf(order: TransferOrder, fields: BankFields): TransferState {
@@ -176,14 +187,17 @@ function statusOf(fields: BankFields): TransferState {
   const message = plainText(textOf(fields, 'responseMessage'), 200)
   const cause = `status "${status}", responseCode "${code}" ${message}`.trim()
   const word = status.toLowerCase()
-  if (fields['isReversed'] === true || word === 'reversed') return { kind: 'returned', cause }
+  // The flag of notifications is a text at times.
+  const isReversed = word === 'reversed' || String(fields['isReversed']) === 'true'
+  if (isReversed && !FAILED.includes(word)) return { kind: 'returned', cause }
   if (word === 'completed' && ['', APPROVED].includes(code)) {
     const sessionId = textOf(fields, 'sessionId')
     return { kind: 'paid', sessionId: isId(sessionId) ? sessionId : '' }
   }
   if (FAILED.includes(word)) {
-    const reason = code === '' ? reasonOfText(message) : reasonOfCode(code)
-    return reason === undefined ? { kind: 'unknown', cause } : { kind: 'failed', cause, reason }
+    if (OPEN_CODES.includes(code) && !isReversed) return { kind: 'unknown', cause }
+    const read = readNipCode(code, cause)
+    return read.kind === 'failed' ? read : { kind: 'failed', cause, reason: reasonOfText(message) }
   }
   // A bare acceptance: the bank has queued the transfer.
   if (word === '' && fields['queued'] !== true) return { kind: 'unknown', cause }
@@ -302,6 +316,9 @@ function dateOf(epochMs: number): string {
   return new Date(epochMs).toISOString().slice(0, 'YYYY-MM-DD'.length)
 }
 
+/** More pages than any period has: bounds the listing if the bank repeats pages. */
+const LISTED_PAGES_MAX = 1_000
+
 type Listing = Parameters<NonNullable<TransferConnector['listTransfers']>>[0]
 
 /** @throws BankUnreachableError */
@@ -324,7 +341,8 @@ async function listTransfers(
     if (line === undefined) context.warn?.('skipped a malformed transfer in a list of Safe Haven')
     return line && line.atMs >= fromMs && line.atMs < toMs ? [line] : []
   })
-  return { lines, next: read.hasMore ? String(number + 1) : undefined }
+  const hasMore = read.hasMore && number + 1 < LISTED_PAGES_MAX
+  return { lines, next: hasMore ? String(number + 1) : undefined }
 }
 
 function readLine(fields: BankFields): OutgoingLine | undefined {
@@ -355,7 +373,7 @@ async function readFloat(
   if (![transfers.transferAccount, ''].includes(textOf(fields, 'accountNumber'))) {
     return { kind: 'unavailable', cause: 'Safe Haven returned another account' }
   }
-  const availableMinor = parseNaira(textOf(fields, transfers.transferBalanceField))
+  const availableMinor = parseBalance(textOf(fields, transfers.transferBalanceField))
   return availableMinor === undefined
     ? { kind: 'unavailable', cause: `no amount in ${transfers.transferBalanceField}` }
     : { kind: 'read', availableMinor }

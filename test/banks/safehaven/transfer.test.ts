@@ -1,40 +1,48 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import type { SafeHavenFault } from '../../../src/banks/safehaven/fake/safehaven.ts'
 import type { TransferConnector, TransferOrder } from '../../../src/banks/transfer.ts'
-import { systemClock } from '../../../src/core/clock.ts'
-import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../../src/core/durations.ts'
-import { abortedOnce } from '../fixture.ts'
-import { transferOrder } from '../transfer-fixture.ts'
+import { HOUR_MS } from '../../../src/core/durations.ts'
+import {
+  describeTransfers,
+  fakeTransfers,
+  transferOrder,
+  transfersOf,
+} from '../transfer-guarantees.ts'
 import { signal, useSafeHaven } from './fixture.ts'
 
 const haven = useSafeHaven()
-const { start, settings } = haven
 
-type Bank = typeof haven.fake
-
-let bank: Bank
+let bank: typeof haven.fake
 beforeEach(async () => {
-  bank = await start()
+  bank = await haven.start()
 })
 
-/** Transfers at the bank of this test. */
-function transfers(environment: NodeJS.ProcessEnv = {}, clock = systemClock): TransferConnector {
-  const connector = haven.connector(environment, { bank, clock })
-  if (!connector.transfers) throw new Error('no transfers')
-  return connector.transfers
-}
+const transfers = (environment: NodeJS.ProcessEnv = {}, url = bank.url) =>
+  transfersOf(haven.connector(environment, { bank: { ...bank, url } }))
+const booked = ({ reference }: TransferOrder) => bank.outgoing.transfers.get(reference)
+const fail = (operation: keyof typeof bank.requests, fault: SafeHavenFault) =>
+  bank.faults.add(operation, fault)
 
 /** An order after its name enquiry. */
-async function enquired(overrides: Partial<TransferOrder> = {}): Promise<TransferOrder> {
-  const order = transferOrder(overrides)
+async function enquired(order = transferOrder()): Promise<TransferOrder> {
   const enquiry = await transfers().enquireName(order.beneficiary, signal)
   if (enquiry.kind !== 'found') throw new Error(enquiry.kind)
   return { ...order, enquiryReference: enquiry.enquiryReference }
 }
 
-const booked = ({ reference }: TransferOrder) => bank.outgoing.transfers.get(reference)
-const fail = (operation: Parameters<Bank['faults']['add']>[0], fault: SafeHavenFault, times = 1) =>
-  bank.faults.add(operation, fault, times)
+async function start(url = bank.url) {
+  const connector = transfers({}, url)
+  const find: TransferConnector['find'] = async (order, aborted) =>
+    connector.find(await enquired(order), aborted)
+  const fake = fakeTransfers(
+    bank,
+    { enquire: 'enquiry', send: 'transfer', find: 'status', account: 'balance' },
+    { 'odd code': 'statusCode 429', denied: 'statusCode 403' },
+  )
+  return { transfers: { ...connector, find }, fake }
+}
+
+describeTransfers(start, start)
 
 describe('settings', () => {
   const without = { BANK_SAFEHAVEN_TRANSFER_ACCOUNT: '', BANK_SAFEHAVEN_TRANSFER_ACCOUNT_ID: '' }
@@ -44,196 +52,97 @@ describe('settings', () => {
   })
 
   test('the account needs its id', () => {
-    const { faults } = settings({ ...without, BANK_SAFEHAVEN_TRANSFER_ACCOUNT: '0119536307' })
+    const { faults } = haven.settings({ ...without, BANK_SAFEHAVEN_TRANSFER_ACCOUNT: '0119536307' })
     expect(faults).toEqual(['BANK_SAFEHAVEN_TRANSFER_ACCOUNT_ID is required'])
   })
 })
 
-describe('a name enquiry', () => {
-  const account = { bankCode: '000013', accountNumber: '0123456789' }
-
-  test('returns the name and what the transfer needs', async () => {
-    expect(await transfers().enquireName(account, signal)).toEqual({
-      kind: 'found',
-      accountName: bank.outgoing.nameOf(account.accountNumber),
-      enquiryReference: expect.stringMatching(/^\d{30}$/),
-    })
-  })
-
-  test('returns the name that the bank states, whatever was expected', async () => {
-    fail('enquiry', 'wrong name')
-    const result = await transfers().enquireName(account, signal)
-    expect(result).toMatchObject({ kind: 'found', accountName: 'ANOTHER HOLDER' })
-  })
-
-  test('says that there is no such account', async () => {
-    const unknown = { ...account, accountNumber: '0001234567' }
-    expect(await transfers().enquireName(unknown, signal)).toEqual({
-      kind: 'not found',
-      cause: '400 Account not found.',
-    })
-  })
-
-  test.each(['cut', '500', 'page', 'statusCode 400', 'statusCode 429'] as const)(
-    'is unavailable after %s',
-    async (fault) => {
-      fail('enquiry', fault)
-      expect((await transfers().enquireName(account, signal)).kind).toBe('unavailable')
-    },
-  )
-
-  test('says that the bank denies access', async () => {
-    const denied = transfers({ BANK_SAFEHAVEN_CLIENT_ID: 'another' })
-    const result = await denied.enquireName(account, signal)
-    expect(result).toMatchObject({ kind: 'unavailable', refusal: 'access' })
-  })
-})
-
-describe('a transfer', () => {
-  test('is paid once, from the float', async () => {
+describe('the name enquiry that each transfer needs', () => {
+  test('is made before the transfer if there was none', async () => {
+    expect((await transfers().send(transferOrder(), signal)).kind).toBe('paid')
+    expect(bank.requests.enquiry).toBe(1)
     const order = await enquired()
-    const before = bank.outgoing.floatMinor
-    const result = await transfers().send(order, signal)
-    expect(result).toEqual({ kind: 'paid', sessionId: booked(order)?.sessionId })
-    expect(booked(order)).toMatchObject({
-      debits: 1,
-      amountMinor: order.amountMinor,
-      narration: order.narration,
-      ...{ bankCode: '000013', accountNumber: '0123456789' },
-    })
-    expect(bank.outgoing.floatMinor).toBe(before - order.amountMinor)
-    expect(await transfers().find(order, signal)).toEqual(result)
+    expect((await transfers().send(order, signal)).kind).toBe('paid')
+    expect(bank.requests.enquiry).toBe(2)
   })
 
-  test('without an enquiry makes one first', async () => {
-    const order = transferOrder()
-    expect((await transfers().send(order, signal)).kind).toBe('paid')
-    const absent = { ...order.beneficiary, accountNumber: '0001234567' }
-    const unknown = transferOrder({ beneficiary: absent })
-    expect(await transfers().send(unknown, signal)).toMatchObject({
-      kind: 'failed',
-      reason: 'beneficiary_rejected',
-    })
+  test('decides: nothing is sent to an account that is not there, or not known to be', async () => {
+    const { beneficiary } = transferOrder()
+    const absent = transferOrder({ beneficiary: { ...beneficiary, accountNumber: '0001234567' } })
+    const failed = { kind: 'failed', reason: 'beneficiary_rejected' }
+    expect(await transfers().send(absent, signal)).toMatchObject(failed)
     fail('enquiry', '500')
     expect((await transfers().send(transferOrder(), signal)).kind).toBe('not sent')
-    expect(bank.requests.transfer).toBe(1)
-  })
-
-  test.each(['cut', '500', 'page'] as const)(
-    'without a usable response (%s) is unknown, and was not made',
-    async (fault) => {
-      const order = await enquired()
-      fail('transfer', fault)
-      expect((await transfers().send(order, signal)).kind).toBe('unknown')
-      expect(await transfers().find(order, signal)).toEqual({
-        kind: 'not found',
-        cause: 'not in the list of transfers of Safe Haven',
-      })
-    },
-  )
-
-  test.each(['cut after', '500 after', 'page after', 'other reference', 'other amount'] as const)(
-    'that was debited before %s is unknown, and found paid',
-    async (fault) => {
-      const order = await enquired()
-      fail('transfer', fault)
-      expect((await transfers().send(order, signal)).kind).toBe('unknown')
-      const { sessionId } = booked(order)!
-      expect(await transfers().find(order, signal)).toEqual({ kind: 'paid', sessionId })
-    },
-  )
-
-  test('that was debited before it timed out is unknown, and found paid', async () => {
-    const order = await enquired()
-    fail('transfer', 'hang after')
-    const result = await abortedOnce(
-      () => booked(order) !== undefined,
-      (aborted) => transfers().send(order, aborted),
-    )
-    expect(result.kind).toBe('unknown')
-    expect((await transfers().find(order, signal)).kind).toBe('paid')
-  })
-
-  test('is not sent without a token, or without a connection', async () => {
-    const order = await enquired()
-    fail('token', '500')
-    expect((await transfers().send(order, signal)).kind).toBe('not sent')
-    const denied = transfers({ BANK_SAFEHAVEN_CLIENT_ID: 'another' })
-    expect(await denied.send(order, signal)).toMatchObject({ kind: 'not sent', refusal: 'access' })
-    await bank.close()
-    expect((await transfers().send(order, signal)).kind).toBe('not sent')
     expect(bank.requests.transfer).toBe(0)
   })
 
-  test('that the bank itself denies access to is unknown', async () => {
-    const order = await enquired()
-    fail('transfer', 'statusCode 403', 2)
-    expect(await transfers().send(order, signal)).toMatchObject({
-      kind: 'unknown',
-      refusal: 'access',
-    })
-  })
-
-  test('beyond the float fails', async () => {
-    const order = await enquired({ amountMinor: bank.outgoing.floatMinor + 1n })
-    expect(await transfers().send(order, signal)).toEqual({
-      kind: 'failed',
-      cause: '402 Insufficient balance.',
-      reason: 'insufficient_float',
-    })
-  })
-
-  test('with the enquiry of another account fails', async () => {
+  test('of another account makes the transfer fail', async () => {
     const { enquiryReference } = await enquired()
     const { beneficiary } = transferOrder()
     const other = { ...beneficiary, accountNumber: '0123456780' }
     const order = transferOrder({ beneficiary: other, enquiryReference })
-    expect(await transfers().send(order, signal)).toMatchObject({
-      kind: 'failed',
-      reason: 'beneficiary_rejected',
-    })
+    const failed = { kind: 'failed', reason: 'bank_rejected' }
+    expect(await transfers().send(order, signal)).toMatchObject(failed)
   })
+})
 
-  test.each(['statusCode 400', 'statusCode 402', 'statusCode 409', 'statusCode 429'] as const)(
-    'with a refusal that states no more than %s is failed only if the request was not acceptable',
-    async (fault) => {
-      const order = await enquired()
-      fail('transfer', fault)
-      const { kind } = await transfers().send(order, signal)
-      expect(kind).toBe(fault === 'statusCode 400' ? 'failed' : 'unknown')
-    },
-  )
+test('a transfer is not sent without a token', async () => {
+  const order = await enquired()
+  fail('token', '500')
+  expect((await transfers().send(order, signal)).kind).toBe('not sent')
+  const denied = transfers({ BANK_SAFEHAVEN_CLIENT_ID: 'another' })
+  expect(await denied.send(order, signal)).toMatchObject({ kind: 'not sent', refusal: 'access' })
+  expect(bank.requests.transfer).toBe(0)
+})
 
-  test('that is sent twice is unknown: the reference is a duplicate', async () => {
+test.each([
+  ['statusCode 400', 'failed'],
+  ['statusCode 402', 'unknown'],
+  ['statusCode 409', 'unknown'],
+] as const)('a refusal with %s and no cause that is known is %s', async (fault, kind) => {
+  const order = await enquired()
+  fail('transfer', fault)
+  expect((await transfers().send(order, signal)).kind).toBe(kind)
+})
+
+test.each(['other amount', 'other account'] as const)(
+  'a response about %s is unknown, and so is its state',
+  async (fault) => {
     const order = await enquired()
-    await transfers().send(order, signal)
+    fail('transfer', fault)
     expect((await transfers().send(order, signal)).kind).toBe('unknown')
-    expect(booked(order)?.debits).toBe(1)
-    bank.outgoing.paysTwice = true
-    await transfers().send(order, signal)
-    expect(booked(order)?.debits).toBe(2)
-  })
+    fail('status', fault)
+    expect((await transfers().find(order, signal)).kind).toBe('unknown')
+    expect((await transfers().find(order, signal)).kind).toBe('paid')
+  },
+)
 
-  test('is pending until it is paid, fails or comes back', async () => {
-    const [late, failing, returned] = [await enquired(), await enquired(), await enquired()]
-    for (const fault of ['pays later', 'fails later', 'returns later'] as const) {
-      fail('transfer', fault)
-    }
-    const kindOf = async (order: TransferOrder) => (await transfers().find(order, signal)).kind
-    expect((await transfers().send(late, signal)).kind).toBe('pending')
-    expect((await transfers().send(failing, signal)).kind).toBe('pending')
-    expect((await transfers().send(returned, signal)).kind).toBe('paid')
-    bank.outgoing.elapse(MINUTE_MS)
-    expect([await kindOf(late), await kindOf(failing)]).toEqual(['paid', 'pending'])
-    bank.outgoing.elapse(HOUR_MS)
-    expect(await transfers().find(failing, signal)).toMatchObject({
-      kind: 'failed',
-      reason: 'beneficiary_rejected',
-    })
-    expect(await kindOf(returned)).toBe('paid')
-    bank.outgoing.elapse(3 * DAY_MS)
-    expect(await kindOf(returned)).toBe('returned')
-  })
+test.each([
+  ['97', 'unknown'],
+  ['00', 'unknown'],
+  ['94', 'unknown'],
+  ['51', 'insufficient_float'],
+  ['07', 'beneficiary_rejected'],
+  ['06', 'bank_rejected'],
+  ['', 'bank_rejected'],
+])('a failure with the code "%s" of the switch is read as %s', async (code, expected) => {
+  const order = await enquired()
+  await transfers().send(order, signal)
+  bank.outgoing.finish(order.reference, 'failed')
+  fail('status', `code ${code}`)
+  const result = await transfers().find(order, signal)
+  expect(result.kind === 'failed' ? result.reason : result.kind).toBe(expected)
+})
+
+test.each([
+  ['paid', 'returned'],
+  ['failed', 'failed'],
+] as const)('a transfer that was %s and reversed is %s', async (state, kind) => {
+  const order = await enquired()
+  await transfers().send(order, signal)
+  bank.outgoing.finish(order.reference, state)
+  fail('status', 'reversed')
+  expect((await transfers().find(order, signal)).kind).toBe(kind)
 })
 
 describe('asking for a transfer', () => {
@@ -242,52 +151,66 @@ describe('asking for a transfer', () => {
     await transfers().send(order, signal)
     fail('status', 'statusCode 400')
     expect((await transfers().find(order, signal)).kind).toBe('paid')
+    expect(bank.requests.transfers).toBe(1)
   })
 
-  test('does not find what the bank hides for a minute', async () => {
+  test('finds it on a later page', async () => {
     const order = await enquired()
-    fail('transfer', 'hides')
     await transfers().send(order, signal)
-    expect((await transfers().find(order, signal)).kind).toBe('not found')
-    expect(transfers().consistencyMs).toBeGreaterThan(MINUTE_MS)
-    bank.outgoing.elapse(MINUTE_MS)
+    book(120)
+    fail('status', 'statusCode 400')
     expect((await transfers().find(order, signal)).kind).toBe('paid')
+    expect(bank.requests.transfers).toBe(2)
   })
 
-  test.each(['cut', '500', 'page', 'other reference', 'other amount', 'statusCode 429'] as const)(
-    'is unknown after %s',
-    async (fault) => {
-      const order = await enquired()
-      await transfers().send(order, signal)
-      fail('status', fault)
-      expect((await transfers().find(order, signal)).kind).toBe('unknown')
-    },
-  )
+  test('is unknown if the list is too long to search', async () => {
+    const order = await enquired()
+    book(2_001)
+    expect((await transfers().find(order, signal)).kind).toBe('unknown')
+    expect(bank.requests.transfers).toBe(20)
+  })
+
+  test('is unknown if the list has a transfer without a reference', async () => {
+    const order = await enquired()
+    bank.outgoing.send({ ...bookable(), reference: '' }, undefined)
+    expect((await transfers().find(order, signal)).kind).toBe('unknown')
+  })
 
   test('is unknown if the list cannot be read', async () => {
     const order = await enquired()
-    for (const fault of ['500', 'page', 'statusCode 400'] as const) {
+    for (const fault of ['500', 'page', 'cut', 'statusCode 400', 'statusCode 403'] as const) {
       fail('transfers', fault)
+      if (fault === 'statusCode 403') fail('transfers', fault)
       expect((await transfers().find(order, signal)).kind).toBe('unknown')
     }
   })
 
-  test('is unknown without an enquiry, whose time bounds the list', async () => {
-    expect((await transfers().find(transferOrder(), signal)).kind).toBe('unknown')
-  })
-
-  test('says that the bank denies access', async () => {
-    const denied = transfers({ BANK_SAFEHAVEN_CLIENT_ID: 'another' })
-    const result = await denied.find(transferOrder(), signal)
-    expect(result).toMatchObject({ kind: 'unknown', refusal: 'access' })
-  })
+  test.each(['', 'not-a-session', '000016991301000000000000000001'])(
+    'is unknown without the time of its enquiry ("%s"), which bounds the list',
+    async (enquiryReference) => {
+      const result = await transfers().find(transferOrder({ enquiryReference }), signal)
+      expect(result.kind).toBe('unknown')
+      expect(bank.requests.transfers).toBe(0)
+    },
+  )
 })
 
-test('lists the transfers of a period once, page by page', async () => {
-  const { reference, beneficiary, ...order } = transferOrder()
-  for (let i = 0; i < 120; i++) {
-    bank.outgoing.send({ ...order, ...beneficiary, reference: `${reference}${i}` }, undefined)
+/** What `outgoing.send` takes, without a reference. */
+function bookable() {
+  const { amountMinor, narration, beneficiary } = transferOrder()
+  return { amountMinor, narration, ...beneficiary }
+}
+
+/** Books transfers without calls. */
+function book(count: number): void {
+  bank.outgoing.floatMinor = 10n ** 15n
+  for (let i = 0; i < count; i++) {
+    bank.outgoing.send({ ...bookable(), reference: `BOOKED${i}` }, undefined)
   }
+}
+
+test('lists the transfers of a period once, page by page', async () => {
+  book(120)
   fail('transfer', 'fails later')
   const failing = await enquired()
   await transfers().send(failing, signal)
@@ -296,17 +219,13 @@ test('lists the transfers of a period once, page by page', async () => {
     transfers().listTransfers!({ fromMs, toMs, page }, signal)
   const first = await list(undefined)
   const second = await list(first.next)
-  expect([first.lines.length, first.next, second.lines.length, second.next]).toEqual([
-    100,
-    '1',
-    21,
-    undefined,
-  ])
+  expect([first.lines.length, first.next]).toEqual([100, '1'])
+  expect([second.lines.length, second.next]).toEqual([21, undefined])
   expect(first.lines[0]).toEqual({
     reference: failing.reference,
     sessionId: booked(failing)?.sessionId,
-    amountMinor: 150_050n,
-    accountNumber: '0123456789',
+    amountMinor: failing.amountMinor,
+    accountNumber: failing.beneficiary.accountNumber,
     atMs: booked(failing)?.atMs,
     state: 'pending',
   })
@@ -318,16 +237,9 @@ test('lists the transfers of a period once, page by page', async () => {
   await expect(list(undefined)).rejects.toThrow('did not list transfers')
 })
 
-test('reads the float, of our account only', async () => {
-  bank.outgoing.floatMinor = 123_456_789n
-  expect(await transfers().readFloat!(signal)).toEqual({
-    kind: 'read',
-    availableMinor: 123_456_789n,
-  })
+test('the float is read of our account only, and of the field in the settings', async () => {
   const other = transfers({ BANK_SAFEHAVEN_TRANSFER_ACCOUNT: '0119536306' })
   expect((await other.readFloat!(signal)).kind).toBe('unavailable')
   const renamed = transfers({ BANK_SAFEHAVEN_TRANSFER_BALANCE_FIELD: 'balance' })
   expect((await renamed.readFloat!(signal)).kind).toBe('unavailable')
-  fail('balance', 'cut')
-  expect((await transfers().readFloat!(signal)).kind).toBe('unavailable')
 })

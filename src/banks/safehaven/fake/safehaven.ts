@@ -10,11 +10,8 @@ import {
   startLoopbackServer,
 } from '../../fake/loopback-server.ts'
 import { createNotifier, type Notifier, payByHand } from '../../fake/notifier.ts'
-import {
-  createTransferBook,
-  type TransferBook,
-  type TransferFault,
-} from '../../fake/transfer-book.ts'
+import { createTransferBook, type TransferBook } from '../../fake/transfer-book.ts'
+import type { RequestFault } from '../../fake/transfer-faults.ts'
 import { parseBankJson } from '../../http/bank-http.ts'
 import {
   createSafeHavenBooks,
@@ -31,7 +28,7 @@ import {
   type SafeHavenCredentials,
   safeHavenEnvironment,
 } from './tokens.ts'
-import { createOutgoing, DEBIT_ACCOUNT } from './transfers.ts'
+import { createOutgoing, DEBIT_ACCOUNT, type StatusFault } from './transfers.ts'
 
 const OPERATIONS = [
   'token',
@@ -49,7 +46,7 @@ const OPERATIONS = [
 export type SafeHavenOperation = (typeof OPERATIONS)[number]
 
 /** Faults of any server; `statusCode 400` is that code in HTTP 200, without execution. */
-export type SafeHavenFault = ServerFault | `statusCode ${number}` | TransferFault | 'wrong name'
+export type SafeHavenFault = ServerFault | `statusCode ${number}` | Exclude<StatusFault, undefined>
 
 export interface FakeSafeHavenOptions {
   /** 0 picks a free port. */
@@ -199,15 +196,13 @@ function createRoutes(served: Served) {
     toResponse(transfers.status(body, true)),
   )
   serve('status', 'POST /transfers/status', (body, _request, fault) =>
-    toResponse(
-      outgoing.status(body, fault as TransferFault | undefined) ?? transfers.status(body, false),
-    ),
+    toResponse(outgoing.status(body, fault as StatusFault) ?? transfers.status(body, false)),
   )
   serve('enquiry', 'POST /transfers/name-enquiry', (body, _request, fault) =>
-    toResponse(outgoing.enquire(body, fault as 'wrong name' | undefined)),
+    toResponse(outgoing.enquire(body, fault as RequestFault)),
   )
   serve('transfer', 'POST /transfers', (body, _request, fault) =>
-    toResponse(outgoing.transfer(body, fault as TransferFault | undefined)),
+    toResponse(outgoing.transfer(body, fault as RequestFault)),
   )
   serve('transfers', 'GET /transfers', (_body, { query }) => toResponse(outgoing.list(query)))
   serve('balance', `GET /accounts/${DEBIT_ACCOUNT.id}`, () => toResponse(outgoing.balance()))

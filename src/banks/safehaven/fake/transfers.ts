@@ -1,6 +1,7 @@
 import { getPath, parseNaira } from '../../bank-fields.ts'
 import type { FakeIds } from '../../fake/fake-ids.ts'
 import type { BookedTransfer, TransferBook, TransferFault } from '../../fake/transfer-book.ts'
+import { distort, enquiredName, type RequestFault } from '../../fake/transfer-faults.ts'
 import { naira } from './books.ts'
 import { done, rejected, type SafeHavenBody } from './methods.ts'
 
@@ -8,6 +9,8 @@ import { done, rejected, type SafeHavenBody } from './methods.ts'
 export const DEBIT_ACCOUNT = { id: '64f0c0ffee64f0c0ffee00d1', number: '0119536307' } as const
 
 const LISTED_MAX = 100
+
+const INSUFFICIENT: SafeHavenBody = { statusCode: 402, message: 'Insufficient balance.' }
 
 /** The words of the bank for the states of a transfer. */
 const STATUSES = {
@@ -19,6 +22,9 @@ const STATUSES = {
 
 const CODES = { pending: '09', paid: '00', failed: '07', returned: '00' } as const
 
+/** With the response code in `code …` instead of the transfer's own; as a transfer that was reversed. */
+export type StatusFault = RequestFault | `code ${string}` | 'reversed'
+
 /** The methods of the bank's API for transfers out of the operator's account. */
 export function createOutgoing(
   book: TransferBook,
@@ -29,19 +35,19 @@ export function createOutgoing(
   /** The session ids of enquiries, with the account that each was for. */
   const enquiries = new Map<string, string>()
   return {
-    enquire(body: unknown, fault: 'wrong name' | undefined): SafeHavenBody {
+    enquire(body: unknown, fault: RequestFault): SafeHavenBody {
       const [bankCode, accountNumber] = [getPath(body, 'bankCode'), getPath(body, 'accountNumber')]
       if (!/^\d{6}$/.test(bankCode) || !/^\d{10}$/.test(accountNumber)) {
         return rejected('bankCode and accountNumber are required.')
       }
-      const accountName = fault ? 'ANOTHER HOLDER' : book.nameOf(accountNumber)
+      const accountName = enquiredName(book, accountNumber, fault)
       if (accountName === undefined) return rejected('Account not found.')
       const sessionId = ids.sessionId(now())
       enquiries.set(sessionId, `${bankCode} ${accountNumber}`)
       const account = { bankCode, accountNumber, accountName, kycLevel: '3' }
       return done('Account name fetched.', { responseCode: '00', sessionId, ...account })
     },
-    transfer(body: unknown, fault: TransferFault | undefined): SafeHavenBody {
+    transfer(body: unknown, fault: RequestFault): SafeHavenBody {
       const text = (name: string) => getPath(body, name)
       const [bankCode, accountNumber] = [
         text('beneficiaryBankCode'),
@@ -54,6 +60,8 @@ export function createOutgoing(
       if (enquiries.get(text('nameEnquiryReference')) !== `${bankCode} ${accountNumber}`) {
         return rejected('Invalid name enquiry reference.')
       }
+      if (fault === 'rejected') return rejected('Invalid beneficiary account.')
+      if (fault === 'insufficient') return INSUFFICIENT
       if (!amountMinor || text('paymentReference') === '') return rejected('Bad request.')
       const result = book.send(
         {
@@ -63,19 +71,23 @@ export function createOutgoing(
           accountNumber,
           narration: text('narration'),
         },
-        fault,
+        fault as TransferFault | undefined,
       )
-      if (result === 'insufficient') return { statusCode: 402, message: 'Insufficient balance.' }
+      if (result === 'insufficient') return INSUFFICIENT
       if (result === 'duplicate') return rejected('Duplicate payment reference.')
-      return done('Approved or completed successfully', toJson(result, client, fault))
+      return done('Approved or completed successfully', toJson(distort(result, fault), client))
     },
     /** @returns undefined unless the transfer is one of these */
-    status(body: unknown, fault: TransferFault | undefined): SafeHavenBody | undefined {
+    status(body: unknown, fault: StatusFault): SafeHavenBody | undefined {
       const sessionId = getPath(body, 'sessionId')
       const found =
         book.find(getPath(body, 'paymentReference')) ??
         book.list().find((transfer) => sessionId !== '' && transfer.sessionId === sessionId)
-      return found && done('Transfer fetched.', toJson(found, client, fault))
+      if (found === undefined) return undefined
+      const code = fault?.startsWith('code ') ? { responseCode: fault.slice('code '.length) } : {}
+      const reversed = fault === 'reversed' ? { isReversed: 'true', responseCode: '96' } : {}
+      const transfer = toJson(distort(found, fault as RequestFault), client)
+      return done('Transfer fetched.', { ...transfer, ...code, ...reversed })
     },
     list(query: URLSearchParams): SafeHavenBody {
       const [page, limit] = [Number(query.get('page') ?? 0), Number(query.get('limit') ?? 25)]
@@ -101,15 +113,15 @@ export function createOutgoing(
 }
 
 /** The transfer as in responses, in requeries and in the list. */
-function toJson(transfer: BookedTransfer, client: string, fault?: TransferFault) {
-  const { reference, state, amountMinor } = transfer
+function toJson(transfer: BookedTransfer, client: string) {
+  const { state } = transfer
   const isReturned = state === 'returned'
   return {
     client,
     account: DEBIT_ACCOUNT.id,
     type: 'Outwards',
     sessionId: transfer.sessionId,
-    paymentReference: fault === 'other reference' ? `X${reference.slice(1)}` : reference,
+    paymentReference: transfer.reference,
     isReversed: isReturned,
     provider: 'NIBSS',
     providerChannel: 'NIP',
@@ -118,7 +130,7 @@ function toJson(transfer: BookedTransfer, client: string, fault?: TransferFault)
     creditAccountNumber: transfer.accountNumber,
     debitAccountNumber: DEBIT_ACCOUNT.number,
     narration: transfer.narration,
-    amount: naira(fault === 'other amount' ? amountMinor + 1n : amountMinor),
+    amount: naira(transfer.amountMinor),
     responseCode: CODES[state],
     responseMessage: '',
     status: STATUSES[state],

@@ -1,0 +1,107 @@
+import type { Clock } from '../../core/clock.ts'
+import { createAccessToken, type IssuedToken } from '../http/access-token.ts'
+import {
+  AccessDeniedError,
+  type BankHttp,
+  type BankResponse,
+  BankUnreachableError,
+  type OnAccess,
+} from '../http/bank-http.ts'
+
+/** The result of a call. */
+export type NinePsbResponse =
+  /** `code` is empty if the bank sent none. */
+  | {
+      readonly kind: 'responded'
+      readonly code: string
+      readonly cause: string
+      readonly body: unknown
+    }
+  /** Not executed: the bank issued no token, or the call was not sent. */
+  | { readonly kind: 'refused'; readonly cause: string }
+  /**
+   * Not executed: wrong credentials, or an address that is not on the bank's allow list. Not sent if
+   * the bank already issued no token.
+   */
+  | { readonly kind: 'denied'; readonly cause: string; readonly sent: boolean }
+  /** The bank may have executed it. */
+  | { readonly kind: 'unclear'; readonly cause: string }
+
+/** An API of the bank, with authentication. */
+export interface NinePsbCalls {
+  post(path: string, body: unknown, signal: AbortSignal): Promise<NinePsbResponse>
+}
+
+interface CallsOptions {
+  readonly http: BankHttp
+  readonly clock: Clock
+  readonly timeoutMs: number
+  readonly onAccess?: OnAccess | undefined
+  /** @throws AccessDeniedError if the bank does not accept the credentials; BankUnreachableError */
+  readonly authenticate: (signal: AbortSignal) => Promise<IssuedToken>
+  /** Reads a response; `denied` for a token that the bank does not accept, perhaps no longer. */
+  readonly classify: (response: BankResponse) => NinePsbResponse
+}
+
+const TOKEN_MARGIN_SECONDS = 60
+
+export const JSON_HEADERS = { 'content-type': 'application/json', accept: 'application/json' }
+
+export function createCalls(options: CallsOptions): NinePsbCalls {
+  const { http, clock, timeoutMs, onAccess, authenticate, classify } = options
+  const accessToken = createAccessToken({
+    fetch: authenticate,
+    clock,
+    marginSeconds: TOKEN_MARGIN_SECONDS,
+    timeoutMs,
+  })
+  const send = async (
+    token: string,
+    path: string,
+    body: unknown,
+    signal: AbortSignal,
+  ): Promise<NinePsbResponse> => {
+    const headers = { ...JSON_HEADERS, authorization: `Bearer ${token}` }
+    const request = { method: 'POST', path, headers, body: JSON.stringify(body), signal } as const
+    try {
+      return classify(await http.send(request))
+    } catch (error) {
+      if (!(error instanceof BankUnreachableError)) throw error
+      return { kind: error.sent ? 'unclear' : 'refused', cause: error.message }
+    }
+  }
+  const authenticated = async (
+    path: string,
+    body: unknown,
+    signal: AbortSignal,
+  ): Promise<NinePsbResponse> => {
+    try {
+      const token = await accessToken.get()
+      const response = await send(token, path, body, signal)
+      // Retry only once: the bank also denies an address that is not allowed, which persists.
+      if (response.kind !== 'denied') return response
+      return await send(await accessToken.renew(token), path, body, signal)
+    } catch (error) {
+      if (!(error instanceof BankUnreachableError)) throw error
+      const cause = `authenticate: ${error.message}`
+      return error instanceof AccessDeniedError
+        ? { kind: 'denied', cause, sent: false }
+        : { kind: 'refused', cause }
+    }
+  }
+  return {
+    async post(path, body, signal) {
+      const response = await authenticated(path, body, signal)
+      if (response.kind === 'denied') onAccess?.(response.cause)
+      // Without a code, the response is not from the bank's application.
+      if (response.kind === 'responded' && response.code !== '') onAccess?.(undefined)
+      return response
+    },
+  }
+}
+
+/** The lifetime of a token: a short one if the bank states none, as a rejected call renews it anyway. */
+export function lifetimeSeconds(text: string): number {
+  const seconds = Number(text)
+  return seconds > 0 && seconds < 1e6 ? seconds : 300
+}

@@ -1,0 +1,258 @@
+import type { Clock } from '../../core/clock.ts'
+import { MINUTE_MS } from '../../core/durations.ts'
+import { formatAmount } from '../../core/money.ts'
+import { DENIED } from '../bank.ts'
+import {
+  type BankFields,
+  isPaymentKey,
+  mergeFields,
+  parseBalance,
+  parseNaira,
+  plainText,
+  textOf,
+} from '../bank-fields.ts'
+import type { IssuedToken } from '../http/access-token.ts'
+import {
+  AccessDeniedError,
+  type BankApi,
+  type BankHttp,
+  type BankResponse,
+  BankUnreachableError,
+  parseBankJson,
+} from '../http/bank-http.ts'
+import { NIP_INVALID_ACCOUNT, readNipCode } from '../nip-codes.ts'
+import type {
+  FloatReading,
+  FoundTransfer,
+  NameEnquiry,
+  SendResult,
+  TransferConnector,
+  TransferOrder,
+  TransferState,
+} from '../transfer.ts'
+import { createCalls, JSON_HEADERS, lifetimeSeconds, type NinePsbResponse } from './call.ts'
+import type { NinePsbTransferSettings } from './settings.ts'
+
+interface NinePsbTransfersOptions extends BankApi {
+  readonly clock: Clock
+  readonly timeoutMs: number
+}
+
+/**
+ * Transfers out of the operator's wallet at 9PSB, by its "Wallet as a Service".
+ *
+ * Source: the Postman collection and the acceptance test form of the bank, as public integrations
+ * show them. They have the calls and their fields, but few responses: public integrations disagree
+ * about the rest, so a response is only final if status, code and reference agree.
+ */
+export function createNinePsbTransfers(
+  settings: NinePsbTransferSettings,
+  { http, clock, timeoutMs, onAccess }: NinePsbTransfersOptions,
+): TransferConnector {
+  const authenticate = (signal: AbortSignal) => authenticateAt(settings, http, signal)
+  const calls = createCalls({ http, clock, timeoutMs, onAccess, authenticate, classify })
+  return {
+    async enquireName({ bankCode, accountNumber }, signal) {
+      const fields = { customer: { account: { bank: bankCode, number: accountNumber } } }
+      return toName(accountNumber, await calls.post(settings.transferEnquiryPath, fields, signal))
+    },
+    async send(order, signal) {
+      const fields = transferFields(order, settings)
+      return toSent(order, await calls.post(settings.transferPath, fields, signal))
+    },
+    async find(order, signal) {
+      const fields = { transactionId: order.reference }
+      return toFound(order, await calls.post(settings.transferStatusPath, fields, signal))
+    },
+    async readFloat(signal) {
+      const { transferAccount, transferWalletPath } = settings
+      const response = await calls.post(transferWalletPath, { accountNo: transferAccount }, signal)
+      return toFloat(transferAccount, response)
+    },
+    consistencyMs: CONSISTENCY_MS,
+  }
+}
+
+/** A guess, to be confirmed with the bank: a request that timed out here may be executed later. */
+const CONSISTENCY_MS = 15 * MINUTE_MS
+
+const NARRATION_MAX = 100
+
+function transferFields(order: TransferOrder, settings: NinePsbTransferSettings): BankFields {
+  const { bankCode, accountNumber, accountName } = order.beneficiary
+  const description = plainText(order.narration, NARRATION_MAX)
+  const defaults = {
+    order: { currency: 'NGN', country: 'NGA' },
+    merchant: { isFee: false, merchantFeeAccount: '', merchantFeeAmount: '' },
+  }
+  return mergeFields(mergeFields(defaults, settings.transferFields), {
+    transaction: { reference: order.reference },
+    order: { amount: formatAmount(order.amountMinor), description },
+    customer: {
+      account: {
+        bank: bankCode,
+        number: accountNumber,
+        name: accountName,
+        senderaccountnumber: settings.transferAccount,
+        sendername: settings.transferSender,
+      },
+    },
+    narration: description,
+  })
+}
+
+/** The name is in `data` in one generation of the API, and in `customer.account` in another. */
+function toName(accountNumber: string, response: NinePsbResponse): NameEnquiry {
+  const { cause } = response
+  if (response.kind !== 'responded') {
+    return { kind: 'unavailable', cause, ...(response.kind === 'denied' && DENIED) }
+  }
+  const { body, code } = response
+  if (code === NIP_INVALID_ACCOUNT || (code !== APPROVED && /invalid account/i.test(cause))) {
+    return { kind: 'not found', cause }
+  }
+  const of = (...paths: string[]) => paths.map((path) => textOf(body, path)).find(Boolean) ?? ''
+  const name = of('data.name', 'data.accountName', 'customer.account.name')
+  const number = of('data.number', 'data.accountNumber', 'customer.account.number')
+  if (code !== APPROVED || name === '') return { kind: 'unavailable', cause }
+  return number === '' || number === accountNumber
+    ? { kind: 'found', accountName: plainText(name, 200), enquiryReference: '' }
+    : { kind: 'unavailable', cause: `${cause}; for another account` }
+}
+
+function toSent(order: TransferOrder, response: NinePsbResponse): SendResult {
+  const { cause } = response
+  if (response.kind === 'refused') return { kind: 'not sent', cause }
+  if (response.kind === 'denied' && !response.sent) return { kind: 'not sent', cause, ...DENIED }
+  if (response.kind !== 'responded') return unusable(response)
+  const { body, code } = response
+  const reference = textOf(body, 'data.reference') || textOf(body, 'transaction.reference')
+  if (reference !== '' && reference !== order.reference) {
+    return { kind: 'unknown', cause: `${cause}; for another reference` }
+  }
+  // An earlier attempt may have been executed.
+  if (/duplicate|must be unique|already/i.test(cause)) return { kind: 'unknown', cause }
+  const status = textOf(body, 'status').toUpperCase()
+  if (code !== APPROVED || status !== 'SUCCESS') return toState(status, code, cause)
+  if (reference === '') return { kind: 'unknown', cause: `${cause}; without a reference` }
+  return paidUnlessDifferent(order, body, cause)
+}
+
+/** The outer status is about the query; the transfer's own is in `data`. */
+function toFound(order: TransferOrder, response: NinePsbResponse): FoundTransfer {
+  const { cause } = response
+  if (response.kind !== 'responded') return unusable(response)
+  const { body } = response
+  const reference = textOf(body, 'data.reference')
+  const status = textOf(body, 'data.status').toUpperCase()
+  const code = textOf(body, 'data.responseCode')
+  if (reference !== '' && reference !== order.reference) {
+    return { kind: 'unknown', cause: `${cause}; for another reference` }
+  }
+  const isQueryDone = textOf(body, 'status').toUpperCase() === 'SUCCESS'
+  if (!isQueryDone && /transaction.*not found|no (record|transaction)/i.test(cause)) {
+    return { kind: 'not found', cause }
+  }
+  if (!isQueryDone || reference === '') return { kind: 'unknown', cause }
+  const message = plainText(textOf(body, 'data.responseMessage'), 200)
+  const ofTransfer = `status ${JSON.stringify(plainText(status, 20))}, responseCode ${JSON.stringify(plainText(code, 20))}: ${message}`
+  return code === APPROVED && status === 'SUCCESS'
+    ? paidUnlessDifferent(order, body, ofTransfer)
+    : toState(status, code, ofTransfer)
+}
+
+const PENDING: ReadonlySet<string> = new Set(['PENDING', 'PROCESSING', 'IN_PROGRESS'])
+
+/** The state of a transfer that is not approved. */
+function toState(status: string, code: string, cause: string): TransferState {
+  // A guess: no document says how a requery shows money that came back.
+  if (/revers|returned/i.test(cause)) return { kind: 'returned', cause }
+  if (PENDING.has(status)) return { kind: 'pending', cause }
+  if (status !== 'FAILED') return { kind: 'unknown', cause }
+  if (/insufficient/i.test(cause)) return { kind: 'failed', reason: 'insufficient_float', cause }
+  if (code === '') return toRefusal(cause)
+  const state = readNipCode(code, cause)
+  return state.kind === 'failed' ? state : { kind: 'unknown', cause }
+}
+
+/** Without a code, only the texts of the bank's acceptance test form are known to be refusals. */
+function toRefusal(cause: string): TransferState {
+  if (/invalid account number/i.test(cause)) {
+    return { kind: 'failed', reason: 'beneficiary_rejected', cause }
+  }
+  return /not valid on the supplied wallet|amount supplied is invalid/i.test(cause)
+    ? { kind: 'failed', reason: 'bank_rejected', cause }
+    : { kind: 'unknown', cause }
+}
+
+function paidUnlessDifferent(order: TransferOrder, body: unknown, cause: string): TransferState {
+  const amount = textOf(body, 'data.amount') || textOf(body, 'order.amount')
+  const account = textOf(body, 'customer.account.number')
+  if (amount !== '' && parseNaira(amount) !== order.amountMinor) {
+    return { kind: 'unknown', cause: `${cause}; for another amount` }
+  }
+  if (account !== '' && account !== order.beneficiary.accountNumber) {
+    return { kind: 'unknown', cause: `${cause}; for another account` }
+  }
+  const sessionId = textOf(body, 'data.sessionId') || textOf(body, 'transaction.sessionid')
+  return { kind: 'paid', sessionId: isPaymentKey(sessionId) ? sessionId : '' }
+}
+
+function toFloat(account: string, response: NinePsbResponse): FloatReading {
+  const { cause } = response
+  if (response.kind !== 'responded') return { kind: 'unavailable', cause }
+  const { body } = response
+  const isOurs = textOf(body, 'data.nuban') === account || textOf(body, 'data.number') === account
+  const isDone = textOf(body, 'status').toUpperCase() === 'SUCCESS'
+  const availableMinor = parseBalance(textOf(body, 'data.availableBalance'))
+  return isOurs && isDone && availableMinor !== undefined
+    ? { kind: 'read', availableMinor }
+    : { kind: 'unavailable', cause }
+}
+
+const APPROVED = '00'
+
+function unusable(response: Exclude<NinePsbResponse, { kind: 'responded' }>): TransferState {
+  const { kind, cause } = response
+  return { kind: 'unknown', cause, ...(kind === 'denied' && DENIED) }
+}
+
+/** The code has three places. Without one, the status words stand in for it. */
+function classify({ status, text }: BankResponse): NinePsbResponse {
+  const body = parseBankJson(text)
+  const given =
+    textOf(body, 'data.responseCode') || textOf(body, 'responseCode') || textOf(body, 'code')
+  const word = textOf(body, 'status').toUpperCase()
+  const message = plainText(textOf(body, 'message'), 200)
+  const code = given === '' && word === 'SUCCESS' ? APPROVED : given
+  const cause = `HTTP ${status}, status ${JSON.stringify(plainText(word, 20))}, code ${JSON.stringify(plainText(given, 20))}: ${message}`
+  if (status === 401 || status === 403) return { kind: 'denied', cause, sent: true }
+  if (status >= 500 || (word === '' && given === '')) return { kind: 'unclear', cause }
+  if (code === APPROVED && status >= 400) return { kind: 'unclear', cause }
+  return { kind: 'responded', body, code, cause }
+}
+
+async function authenticateAt(
+  settings: NinePsbTransferSettings,
+  http: BankHttp,
+  signal: AbortSignal,
+): Promise<IssuedToken> {
+  const path = settings.transferAuthenticatePath
+  const body = JSON.stringify({
+    username: settings.transferUsername,
+    password: settings.transferPassword,
+    clientId: settings.transferClientId,
+    clientSecret: settings.transferClientSecret,
+  })
+  const response = await http.send({ method: 'POST', path, headers: JSON_HEADERS, body, signal })
+  const issued = parseBankJson(response.text)
+  const token = textOf(issued, 'accessToken')
+  if (response.status === 200 && /^[\x21-\x7e]+$/.test(token)) {
+    return { token, expiresInSeconds: lifetimeSeconds(textOf(issued, 'expiresIn')) }
+  }
+  const message = plainText(textOf(issued, 'message'), 200)
+  const cause = `HTTP ${response.status}: ${message}`
+  // The request has nothing but the operator's settings.
+  const isDenied = response.status < 500 && message !== ''
+  throw isDenied ? new AccessDeniedError(cause) : new BankUnreachableError(cause, true)
+}

@@ -1,0 +1,42 @@
+import type { TransferState } from './transfer.ts'
+
+type Failure = Extract<TransferState, { kind: 'failed' }>['reason']
+
+/**
+ * Codes by which the bank or the beneficiary's bank refused a transfer.
+ *
+ * Source: the response codes in the specification of the interbank switch (NIBSS Instant Payment).
+ * Only those are here that ISO 8583 and public integrations read as a refusal too: a mistake in this
+ * table would repay money that was paid.
+ */
+const REFUSALS: ReadonlyMap<string, Failure> = new Map([
+  ['05', 'beneficiary_rejected'], // do not honour
+  ['07', 'beneficiary_rejected'], // invalid account
+  ['12', 'bank_rejected'], // invalid transaction
+  ['13', 'bank_rejected'], // invalid amount
+  ['30', 'bank_rejected'], // format error
+  ['34', 'bank_rejected'], // suspected fraud
+  ['51', 'insufficient_float'],
+  ['57', 'bank_rejected'], // not permitted to the sender
+  ['58', 'bank_rejected'], // not permitted on the channel
+  ['61', 'bank_rejected'], // limit exceeded
+  ['63', 'bank_rejected'], // security violation
+  ['65', 'bank_rejected'], // too many withdrawals
+])
+
+/** In progress, and "status unknown, wait for the settlement report". */
+const PENDING: ReadonlySet<string> = new Set(['09', '01'])
+
+/**
+ * Reads a transfer's response code other than 00 (approved), as banks pass it on from the interbank
+ * switch. All other codes prove nothing: among them are timeouts (68, 97), faults on the way
+ * (91, 92, 96), duplicates (26, 94) and codes that banks use differently (03, 06, 25).
+ */
+export function readNipCode(code: string, cause: string): TransferState {
+  const reason = REFUSALS.get(code)
+  if (reason !== undefined) return { kind: 'failed', reason, cause }
+  return { kind: PENDING.has(code) ? 'pending' : 'unknown', cause }
+}
+
+/** The code with which the interbank switch says that the beneficiary's bank has no such account. */
+export const NIP_INVALID_ACCOUNT = '07'

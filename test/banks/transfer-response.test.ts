@@ -1,0 +1,56 @@
+import { expect, test } from 'vitest'
+import { differenceFrom, leavesOpen, reasonOfText } from '../../src/banks/transfer-response.ts'
+import { transferOrder } from './transfer-guarantees.ts'
+
+test.each([
+  ['Insufficient balance', 'insufficient_float'],
+  ['The debit account has insufficient funds', 'insufficient_float'],
+  ['Invalid beneficiary account', 'beneficiary_rejected'],
+  ['payee account is restricted', 'beneficiary_rejected'],
+  ['Debit account is not a beneficiary', 'bank_rejected'],
+  ['Invalid account for the sender', 'bank_rejected'],
+  ['Bad request', 'bank_rejected'],
+  ['', 'bank_rejected'],
+])('the reason of "%s" is %s', (text, reason) => {
+  expect(reasonOfText(text)).toBe(reason)
+})
+
+test.each([
+  'Duplicate payment reference',
+  'Reference already used',
+  'paymentReference must be unique',
+  'Transaction in progress',
+  'Error processing request',
+  'Request timed out',
+  'Beneficiary bank not available',
+  'System malfunction, try again',
+  'Unknown status',
+])('"%s" leaves a transfer open', (text) => {
+  expect(leavesOpen(text)).toBe(true)
+})
+
+test.each(['Insufficient balance', 'Invalid beneficiary account', 'Bad request', ''])(
+  '"%s" leaves nothing open',
+  (text) => {
+    expect(leavesOpen(text)).toBe(false)
+  },
+)
+
+test('a response about the order has its reference, its amount and, if stated, its account', () => {
+  const order = transferOrder()
+  const { reference, amountMinor, beneficiary } = order
+  const { accountNumber } = beneficiary
+  const stated = { reference, amountMinor, accountNumber }
+  expect(differenceFrom(order, stated)).toBeUndefined()
+  expect(differenceFrom(order, { ...stated, accountNumber: '' })).toBeUndefined()
+  const wrong = [
+    { ...stated, reference: '' },
+    { ...stated, reference: `${reference}X` },
+    { ...stated, amountMinor: undefined },
+    { ...stated, amountMinor: amountMinor + 1n },
+    { ...stated, accountNumber: '9999999999' },
+  ]
+  const differences = wrong.map((each) => differenceFrom(order, each) ?? '')
+  expect(new Set(differences).size).toBe(wrong.length)
+  expect(differences.every((text) => text !== '' && !text.includes('9999999999'))).toBe(true)
+})
