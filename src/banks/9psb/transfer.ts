@@ -149,11 +149,10 @@ function toFound(order: TransferOrder, response: NinePsbResponse): FoundTransfer
   if (reference !== '' && reference !== order.reference) {
     return { kind: 'unknown', cause: `${cause}; for another reference` }
   }
-  const isQueryDone = textOf(body, 'status').toUpperCase() === 'SUCCESS'
-  if (!isQueryDone && /transaction.*not found|no (record|transaction)/i.test(cause)) {
+  const query = textOf(body, 'status').toUpperCase()
+  if (query === 'FAILED' && /transaction not found/i.test(cause))
     return { kind: 'not found', cause }
-  }
-  if (!isQueryDone || reference === '') return { kind: 'unknown', cause }
+  if (query !== 'SUCCESS' || reference === '') return { kind: 'unknown', cause }
   const message = plainText(textOf(body, 'data.responseMessage'), 200)
   const ofTransfer = `status ${JSON.stringify(plainText(status, 20))}, responseCode ${JSON.stringify(plainText(code, 20))}: ${message}`
   return code === APPROVED && status === 'SUCCESS'
