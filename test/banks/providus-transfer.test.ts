@@ -97,6 +97,9 @@ describe('only a clear statement is final', () => {
     [200, '05', 'Invalid username or password', 'unknown'],
     [200, '01', 'Status unknown, please wait for settlement report', 'pending'],
     [200, '25', 'Transaction not found', 'unknown'],
+    [200, '21', 'Transaction reversed', 'returned'],
+    [200, '96', 'Reversal in progress', 'unknown'],
+    [200, '96', 'Transaction could not be reversed', 'unknown'],
   ])('HTTP %i with code "%s" (%s): %s', async (status, responseCode, responseMessage, kind) => {
     const result = await whenAnswered(status, { responseCode, responseMessage })
     expect(result).toEqual({ sent: kind, found: kind })

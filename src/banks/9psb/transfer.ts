@@ -20,7 +20,7 @@ import {
   BankUnreachableError,
   parseBankJson,
 } from '../http/bank-http.ts'
-import { NIP_INVALID_ACCOUNT, readNipCode } from '../nip-codes.ts'
+import { NIP_INVALID_ACCOUNT, readNipCode, saysReturned } from '../nip-codes.ts'
 import type {
   FloatReading,
   FoundTransfer,
@@ -164,8 +164,7 @@ const PENDING: ReadonlySet<string> = new Set(['PENDING', 'PROCESSING', 'IN_PROGR
 
 /** The state of a transfer that is not approved. */
 function toState(status: string, code: string, cause: string): TransferState {
-  // A guess: no document says how a requery shows money that came back.
-  if (/revers|returned/i.test(cause)) return { kind: 'returned', cause }
+  if (saysReturned(cause)) return { kind: 'returned', cause }
   if (PENDING.has(status)) return { kind: 'pending', cause }
   if (status !== 'FAILED') return { kind: 'unknown', cause }
   if (/insufficient/i.test(cause)) return { kind: 'failed', reason: 'insufficient_float', cause }
