@@ -17,7 +17,7 @@ interface Decision {
 type Decide = (payout: Payout) => PayoutChange | undefined
 
 /**
- * Approves a payout. Whoever requested it may not.
+ * Approves a payout. The token, user or key that requested it may not.
  *
  * @throws Fault not_found, own_payout, payout_not_pending
  */
@@ -209,7 +209,7 @@ async function changeLocked(
   nowMs: number,
 ): Promise<Payout> {
   const after = await changePayout(client, payout, change, nowMs)
-  // Nobody else changes a locked row.
+  // No other transaction changes a locked row.
   if (after === undefined) throw notPending(payout)
   return after
 }

@@ -122,8 +122,8 @@ function unknownAccount({ field }: RequestedAccount, { name }: Institution): Fie
   return { field: `${prefix}accountNumber`, message: `is no account of ${name}` }
 }
 
-/** Seals a resolved account for payouts of one business, for 15 minutes. */
-export function sealResolution(
+/** Encrypts a resolved account for payouts of one business, for 15 minutes. */
+export function encryptResolution(
   { encrypter }: Pick<NameContext, 'encrypter'>,
   owner: Owner,
   { destination, bank, enquiryReference }: ResolvedAccount,
