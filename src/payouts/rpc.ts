@@ -30,7 +30,7 @@ import {
 } from './message.ts'
 import { listPauses, pausePayouts, resumePayouts } from './pauses.ts'
 import { refundTransaction } from './refund-transaction.ts'
-import { enquireName, RESOLUTION_MS, encryptResolution } from './resolve-name.ts'
+import { encryptResolution, enquireName, RESOLUTION_MS } from './resolve-name.ts'
 import { findByReference, findPayout } from './store.ts'
 
 const DECISIONS: Readonly<Record<PayoutDecision, Resolution | undefined>> = {
