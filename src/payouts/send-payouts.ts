@@ -174,6 +174,9 @@ interface RoutingState {
   readonly floats: Map<string, bigint>
 }
 
+/** Why a payout that is sent again goes to its bank. */
+const SENT_BEFORE = 'it was sent there before'
+
 async function readRouting(client: Queryable, due: readonly Payout[]): Promise<RoutingState> {
   const { rows: pauses } = await client.query<{ scope: string; target: string }>({
     name: 'payout-pauses',
@@ -230,7 +233,7 @@ function routeOf(
   }
   const [only] = funded
   assert(only, 'a bank is left')
-  if (payout.bank !== undefined) return chosen(only, 'it was sent there before')
+  if (payout.bank !== undefined) return chosen(only, SENT_BEFORE)
   const own = funded.find((bank) => BANK_FACTS[bank].interbankCode === destination.bankCode)
   if (own !== undefined) return chosen(own, 'it is the bank of the beneficiary')
   if (funded.length === 1) return chosen(only, 'it is the only bank that can pay it')
@@ -362,7 +365,8 @@ function afterSending(payout: Payout, result: SendResult): readonly PayoutChange
     return [
       {
         status: 'APPROVED',
-        submitted: false,
+        // One that is sent again stays with its bank.
+        ...(payout.routing !== SENT_BEFORE && { submitted: false }),
         nextInMs: askAgainMs(payout.attempts),
         attempts: payout.attempts + 1,
         step: `nothing was sent: ${cause}`,
