@@ -34,7 +34,7 @@ export function approvePayout(
         'Another person than the one who requested a payout has to approve it',
       )
     }
-    if (payout.status !== 'PENDING_APPROVAL' && payout.decidedBy === by) return undefined
+    if (!UNAPPROVED.has(payout.status) && payout.decidedBy === by) return undefined
     requireStatus(payout, ['PENDING_APPROVAL'])
     if (payout.expiresAtMs !== undefined && payout.expiresAtMs <= context.clock.now()) {
       throw new Fault('payout_not_pending', 'The time for the approval of the payout is over')
@@ -48,6 +48,14 @@ export function approvePayout(
     }
   })
 }
+
+/** Where a payout stands that is not approved, or no longer. */
+const UNAPPROVED: ReadonlySet<PayoutStatus> = new Set([
+  'PENDING_APPROVAL',
+  'REJECTED',
+  'CANCELLED',
+  'EXPIRED',
+])
 
 /** Refuses the approval of a payout. @throws Fault not_found, payout_not_pending */
 export function rejectPayout(

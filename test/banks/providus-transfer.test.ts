@@ -78,7 +78,7 @@ test('the name is the one that the bank returns, also another one', async () => 
   fake.faults.add('enquire', 'wrong name')
   expect(await transfers.enquireName(transferOrder().beneficiary, signal)).toMatchObject({
     kind: 'found',
-    accountName: 'OTHER NAME',
+    accountName: 'ANOTHER HOLDER',
   })
 })
 
