@@ -116,8 +116,9 @@ export async function setScene(service: TestService): Promise<Scene> {
   const issued = await businesses.issueKey({ businessId })
   await businesses.revokeKey({ keyId: issued.key!.id })
   const scopes = [...KEY_SCOPES]
-  const scoped = await businesses.issueKey({ businessId, scopes })
-  const test = await businesses.issueKey({ businessId, live: false, scopes })
+  const rights = { businessId, scopes, allowedCidrs: ['127.0.0.0/8'] }
+  const scoped = await businesses.issueKey(rights)
+  const test = await businesses.issueKey({ ...rights, live: false })
   const admin = service.client(AdminService)
   const { token } = await admin.issueToken({ name: 'gone', scopes: ['admin'] })
   await admin.revokeToken({ tokenId: token!.id })
