@@ -129,7 +129,7 @@ function unknownAccount(
 }
 
 /**
- * Asks a bank for the name of an account, and seals it for payouts of one business, for 15 minutes.
+ * Asks a bank for the name of an account, and encrypts the answer for payouts of one business, for 15 minutes.
  *
  * @throws Fault validation_failed (no such institution or account), bank_unavailable
  */
@@ -141,11 +141,11 @@ export async function resolveName(
   const requested = { ...account, accountName: '', field: '' }
   const resolved = await enquireName(context, requested, owner.live)
   const expiresAtMs = context.clock.now() + RESOLUTION_MS
-  const resolution = sealResolution(context, owner, resolved, expiresAtMs)
+  const resolution = encryptResolution(context, owner, resolved, expiresAtMs)
   return { destination: resolved.destination, resolution, expiresAtMs }
 }
 
-function sealResolution(
+function encryptResolution(
   { encrypter }: Pick<NameContext, 'encrypter'>,
   owner: Owner,
   { destination, bank, enquiryReference }: ResolvedAccount,

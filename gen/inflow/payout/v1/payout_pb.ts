@@ -168,7 +168,7 @@ export type Payout = Message<"inflow.payout.v1.Payout"> & {
   approvalReason: string;
 
   /**
-   * Who approved or rejected it; empty: nobody did.
+   * Who approved or rejected it; empty: it was not decided.
    *
    * @generated from field: string decided_by = 21;
    */
@@ -675,7 +675,7 @@ export const PayoutPurpose = {
   UNSPECIFIED: 0,
 
   /**
-   * A business pays somebody.
+   * A business pays a beneficiary.
    *
    * @generated from enum value: PAYOUT_PURPOSE_PAYOUT = 1;
    */
@@ -786,7 +786,7 @@ export const PayoutStatus = {
   CANCELLED: 9,
 
   /**
-   * Nobody approved it in time; the money is available again.
+   * It was not approved in time; the money is available again.
    *
    * @generated from enum value: PAYOUT_STATUS_EXPIRED = 10;
    */
