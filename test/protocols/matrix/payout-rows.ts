@@ -9,14 +9,12 @@ import {
   type Make,
   openAccount,
   PAYEE,
+  PAYER,
   PAYOUT_REFERENCE,
   pay,
   requestPayout,
   type Scene,
 } from './scene.ts'
-
-/** The account that a refund goes back to. */
-const PAYER = { name: 'BOLA ADE', accountNumber: PAYEE.accountNumber, bankCode: '000013' }
 
 const payouts = ({ service }: Scene) => service.client(PayoutService)
 

@@ -2,6 +2,7 @@ import type { DescMessage, MessageInitShape } from '@bufbuild/protobuf'
 import { AccountService } from '../../../gen/inflow/account/v1/account_service_pb.ts'
 import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
+import { PauseScope } from '../../../gen/inflow/payout/v1/payout_pb.ts'
 import { PayoutService } from '../../../gen/inflow/payout/v1/payout_service_pb.ts'
 import { SandboxService } from '../../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
 import { SessionService } from '../../../gen/inflow/session/v1/session_service_pb.ts'
@@ -49,6 +50,8 @@ export interface Scene {
   readonly payoutId: string
   /** The token that requested it. */
   readonly requester: string
+  /** Another business with a payment, whose payouts are paused, and its key with every scope. */
+  readonly paused: { readonly businessId: string; readonly key: string; readonly sessionId: string }
   /** A business without anything. */
   readonly otherBusinessId: string
   close(): Promise<void>
@@ -93,6 +96,9 @@ export async function pay({ service, accountNumber }: Scene, fresh: string, more
 /** The account that payouts go to. */
 export const PAYEE = { bankCode: '058', accountNumber: nuban('058', 145_700_001), accountName: '' }
 
+/** Who pays what is refunded: that account. */
+export const PAYER = { name: 'BOLA ADE', accountNumber: PAYEE.accountNumber, bankCode: '000013' }
+
 /** The reference of the payout of the scene. */
 export const PAYOUT_REFERENCE = 'payout-1'
 
@@ -115,11 +121,13 @@ export async function requestPayout(
 }
 
 /** The rows that need a test key. */
-const OF_TEST_MODE = /^ThirdPartyService\.(SimulatePayment(?! not_sandbox)|CreateWebhook too_many)/
+const OF_TEST_MODE =
+  /^ThirdPartyService\.(SimulatePayment(?! not_sandbox)|CreateWebhook too_many|RefundTransaction insufficient)/
 
 /** The credential that may make the call of a row: `ThirdPartyService.GetBalance`, with or without an error. */
-export function authorizationOf({ scopedKey, testKey }: Scene, row: string): string {
+export function authorizationOf({ scopedKey, testKey, paused }: Scene, row: string): string {
   if (!row.startsWith('ThirdPartyService.')) return `Bearer ${ADMIN_TOKEN}`
+  if (row.endsWith(' payouts_paused')) return `Bearer ${paused.key}`
   return `Bearer ${OF_TEST_MODE.test(row) ? testKey : scopedKey}`
 }
 
@@ -146,9 +154,8 @@ export async function setScene(service: TestService): Promise<Scene> {
   const businesses = service.client(BusinessService)
   const issued = await businesses.issueKey({ businessId })
   await businesses.revokeKey({ keyId: issued.key!.id })
-  const scopes = [...KEY_SCOPES]
-  const scoped = await businesses.issueKey({ businessId, scopes })
-  const test = await businesses.issueKey({ businessId, live: false, scopes })
+  const scoped = await businesses.issueKey(everything(businessId))
+  const test = await businesses.issueKey({ ...everything(businessId), live: false })
   const admin = service.client(AdminService)
   const { token } = await admin.issueToken({ name: 'gone', scopes: ['admin'] })
   await admin.revokeToken({ tokenId: token!.id })
@@ -180,10 +187,32 @@ export async function setScene(service: TestService): Promise<Scene> {
     deliveryId,
     failingDeliveryId,
     ...(await makePayout(service, businessId)),
+    paused: await makePaused(service),
     otherBusinessId: (await service.business()).id,
     close: () => receiver.close(),
   }
 }
+
+async function makePaused(service: TestService): Promise<Scene['paused']> {
+  const { id: businessId } = await service.business()
+  const { secretKey: key } = await service.client(BusinessService).issueKey(everything(businessId))
+  const { account } = await service.client(AccountService).createAccount({
+    ...{ businessId, reference: 'order-1', bank: Bank.BANK_9PSB, ...CUSTOMER },
+  })
+  const { accountNumber } = account!
+  const sessionId = 'session-paused'
+  await service.client(TransactionService).recordPayment({
+    ...{ bank: Bank.BANK_9PSB, accountNumber, sessionId, amountMinor: 700n, payer: PAYER },
+  })
+  const target = { scope: PauseScope.BUSINESS, businessId, reason: 'x' }
+  await service.client(PayoutService).pausePayouts(target)
+  return { businessId, key, sessionId }
+}
+
+/** The rights of a key that may call every method. */
+const everything = (businessId: string) => ({
+  ...{ businessId, scopes: [...KEY_SCOPES], allowedCidrs: ['127.0.0.0/8'] },
+})
 
 /** Settles what the business has, and requests a payout of it. */
 async function makePayout(service: TestService, businessId: string) {
