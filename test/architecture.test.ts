@@ -51,6 +51,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'businesses',
     'events',
     'notifications',
+    'payouts',
     'postgres',
     'reconciliation',
     'settlement',
