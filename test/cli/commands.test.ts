@@ -313,7 +313,7 @@ test('a payout is confirmed by the name of the account, approved by another pers
   expect(asked.stderr).toContain(
     `Pays 150000.00 NGN to ${beneficiary.accountName}, 0123456785, Guaranty Trust Bank, out of the live balance of ${own[1]}`,
   )
-  const wrong = await run(...request, '--name', 'SOMEBODY ELSE', '--yes')
+  const wrong = await run(...request, '--name', 'ANOTHER NAME', '--yes')
   expect(wrong).toMatchObject({ code: 1, stderr: expect.stringContaining('(name_mismatch)') })
   const requested = await run(...request, '--yes')
   expect(requested.stdout).toMatch(/^Status +PENDING_APPROVAL$/m)
@@ -372,7 +372,7 @@ test('a payment is refunded to its payer in part, and to another account once ap
   const asked = await run(...create, '--amount', '400')
   expect(asked.code).toBe(2)
   expect(asked.stderr).toMatch(/: 1000\.00 NGN from .+, into \d{10}\n +400\.00 NGN is paid to its /)
-  const other = [...TO, '--name', 'SOMEBODY']
+  const other = [...TO, '--name', 'ANOTHER NAME']
   expect(await run(...create, ...TO)).toMatchObject({ code: 2 })
   const refused = await run(...create, ...other, '--yes')
   expect(refused.stderr).toContain('(name_mismatch)')
