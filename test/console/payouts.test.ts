@@ -233,7 +233,7 @@ describe.skipIf(!hasBrowser)('payouts in the console', () => {
     await rules.getByText('not needed').waitFor()
     const after = await payouts().getPayoutPolicy({ businessId })
     expect(after.policy).toEqual({ ...policy!, approvalAboveMinor: undefined })
-    await page.getByRole('row', { name: /Guaranty Trust Bank/ }).waitFor()
+    await page.getByRole('row', { name: new RegExp(`${ADA.accountNumber} Guaranty`) }).waitFor()
     await page.getByText('Reserved').waitFor()
     await expectAccessible(page)
   })

@@ -3,6 +3,7 @@ import { type Pause, PauseScope } from '../../../gen/inflow/payout/v1/payout_pb.
 import { PayoutService } from '../../../gen/inflow/payout/v1/payout_service_pb.ts'
 import { bankName } from '../format/enums.ts'
 import { useBusinessNames } from '../session/business-names.ts'
+import { useLive } from '../session/live.tsx'
 import { useRestricted } from '../session/session.tsx'
 import { useViewScope } from '../session/view-scope.tsx'
 import { PageLink, Time } from '../ui/values.tsx'
@@ -16,10 +17,12 @@ const SHOWN_MAX = 3
 export default function PauseBanner() {
   const { businessId } = useViewScope()
   const isPortal = useRestricted()
+  const { state } = useLive()
   const { data } = useQuery(
     PayoutService.method.listPauses,
     { businessId, pageSize: 50 },
-    { refetchInterval: REFRESH_MS },
+    // What the page itself begins with comes first.
+    { enabled: state.kind !== 'connecting', refetchInterval: REFRESH_MS },
   )
   const pauses = (data?.pauses ?? []).filter(({ scope }) => !isPortal || scope !== PauseScope.BANK)
   const nameOf = useBusinessNames(pauses.flatMap(({ businessId: id }) => (id === '' ? [] : [id])))

@@ -32,7 +32,7 @@ export function Floats() {
 const COLUMNS = columnsOf(FloatSchema, [
   ['Bank', ({ bank }) => <strong>{bankName(bank)}</strong>],
   [
-    'Payouts',
+    'State',
     ({ paused }) =>
       paused ? <Status tone="bad">Paused</Status> : <Status tone="good">Running</Status>,
   ],

@@ -10,7 +10,7 @@ import {
   PayoutService,
 } from '../../../gen/inflow/payout/v1/payout_service_pb.ts'
 import { BankSchema } from '../../../gen/inflow/type/v1/bank_pb.ts'
-import { bankName, enumLabel, enumName } from '../format/enums.ts'
+import { bankName, enumName } from '../format/enums.ts'
 import { useBusinessName } from '../session/business-names.ts'
 import { Action } from '../ui/action.tsx'
 import { columnsOf } from '../ui/columns.tsx'
@@ -52,18 +52,17 @@ function Pauses() {
 }
 
 const PAUSE_COLUMNS = columnsOf(PauseSchema, [
-  ['What', ({ scope }) => enumLabel(PauseScopeSchema, scope)],
-  ['Which', (pause) => <Paused pause={pause} />],
+  ['What', (pause) => <Paused pause={pause} />],
   ['Why', ({ reason }) => <span className="sentence">{reason}</span>],
-  ['By', ({ pausedBy }) => <Requester of={pausedBy} />],
-  ['Since', 'pausedAt'],
+  ['By', ({ pausedBy }) => <Requester of={pausedBy} />, 'wide'],
+  ['Since', 'pausedAt', 'wide'],
   ['', (pause) => <Resume pause={pause} />],
 ])
 
 function Paused({ pause: { scope, bank, businessId } }: { readonly pause: Pause }) {
   const name = useBusinessName(businessId)
-  if (scope === PauseScope.BANK) return bankName(bank)
-  return scope === PauseScope.BUSINESS ? name : 'of every business'
+  if (scope === PauseScope.BANK) return `Through ${bankName(bank)}`
+  return scope === PauseScope.BUSINESS ? `Of ${name}` : 'All payouts'
 }
 
 /** The target of a pause, as the audit log has it. */

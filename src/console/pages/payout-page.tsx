@@ -18,7 +18,7 @@ import { bankName, enumLabel, enumName, enumTone } from '../format/enums.ts'
 import { naira } from '../format/money.ts'
 import { clockText, dayText, durationText, msOf, timeTitle } from '../format/time.ts'
 import { useEvents } from '../session/live.tsx'
-import { useMay } from '../session/session.tsx'
+import { useMay, useRestricted } from '../session/session.tsx'
 import { useShowObject } from '../session/view-scope.tsx'
 import { Action } from '../ui/action.tsx'
 import { useNow } from '../ui/clock.ts'
@@ -81,11 +81,12 @@ export function PayoutPage() {
 /** Where the payout stands, in a sentence. */
 function Verdict({ payout }: { readonly payout: Payout }) {
   const own = useOwnName()
+  const isPortal = useRestricted()
   const isOwn = payout.status === PayoutStatus.PENDING_APPROVAL && payout.requestedBy === own
   return (
     <div className={`verdict ${enumTone(PayoutStatusSchema, payout.status)}`}>
       <p>
-        {VERDICTS[payout.status]?.(payout)}
+        {VERDICTS[payout.status]?.(payout, isPortal)}
         {isOwn && ' You requested it: another person has to approve it.'}
       </p>
     </div>
@@ -100,7 +101,7 @@ const withDetail =
   ({ detail }: Payout) =>
     detail === '' ? `${text}.` : `${text}: ${detail}`
 
-const VERDICTS: Readonly<Record<number, (payout: Payout) => string>> = {
+const VERDICTS: Readonly<Record<number, (payout: Payout, isPortal: boolean) => string>> = {
   [PayoutStatus.PENDING_APPROVAL]: ({ approvalReason }) =>
     `It needs an approval: ${approvalReason}.`,
   [PayoutStatus.APPROVED]: withDetail(
@@ -109,10 +110,13 @@ const VERDICTS: Readonly<Record<number, (payout: Payout) => string>> = {
   [PayoutStatus.SUBMITTING]: () => 'It is being sent to the bank.',
   [PayoutStatus.UNKNOWN]: () =>
     'The bank has not stated the result. It is asked again and again; the payout is not sent again.',
-  [PayoutStatus.MANUAL_REVIEW]: ({ failureReason }) =>
-    failureReason === NEVER_SEEN
-      ? 'The bank states that it never saw it. Look into the books of the bank, and decide.'
-      : 'The bank does not state the result. Look into the books of the bank, and decide.',
+  [PayoutStatus.MANUAL_REVIEW]({ failureReason }, isPortal) {
+    const what =
+      failureReason === NEVER_SEEN ? 'states that it never saw it' : 'does not state the result'
+    return isPortal
+      ? `The bank ${what}. An operator looks into its books.`
+      : `The bank ${what}. Look into its books, and decide.`
+  },
   [PayoutStatus.PAID]: () => 'The bank paid it.',
   [PayoutStatus.FAILED]: withDetail('It was not paid, and the money is available again'),
   [PayoutStatus.REJECTED]: () => 'Its approval was refused. The money is available again.',
@@ -178,10 +182,12 @@ function Expected({ payout: { status, nextAt, expiresAt } }: { readonly payout: 
   const dueMs = msOf(status === PayoutStatus.PENDING_APPROVAL ? expiresAt : nextAt)
   if (title === undefined || dueMs === undefined) return null
   const left = dueMs - now
+  const isToday = dayText(dueMs) === dayText(now)
   return (
     <li className="step expected">
       <div className="step-line">
         <time dateTime={new Date(dueMs).toISOString()} title={timeTitle(dueMs)}>
+          {!isToday && <span className="step-day">{dayText(dueMs)} </span>}
           {clockText(dueMs)}
         </time>
         <span className="step-what">

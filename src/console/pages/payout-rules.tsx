@@ -44,7 +44,7 @@ export function PayoutRules({ businessId, title }: RulesProps) {
   )
 }
 
-const limitText = (minor: bigint) => (minor === 0n ? 'no limit' : naira(minor))
+const limitText = (minor: bigint) => (minor === 0n ? 'no limit' : `at most ${naira(minor)}`)
 
 function factsOf(policy: PayoutPolicy): readonly Fact[] {
   const { approvalAboveMinor, coolDownHours, approvalHours, settleTo, floorMinor } = policy
@@ -171,7 +171,7 @@ function RuleFields({ businessId, policy }: EditProps) {
         values={{ policy }}
         show={[
           {
-            'policy.coolDownHours': { hint: '0: as others' },
+            'policy.coolDownHours': { hint: '0: it never is' },
             'policy.newBeneficiaryMaxMinor': { hint: 'Empty: none' },
           },
         ]}

@@ -58,23 +58,25 @@ function PayoutList() {
   return (
     <>
       {arrivals}
-      <List
-        label="Payouts"
-        columns={COLUMNS}
-        of={list}
-        hrefOf={({ id }, href) => href(`/payouts/${id}`)}
-        isExported
-        empty={
-          isFiltered ? (
-            <Empty title="No payout is like this">Change or clear a filter.</Empty>
-          ) : (
-            <Empty title={`No payouts in ${live ? 'live' : 'test'} mode yet`}>
-              A payout takes an amount out of the available balance of a business, for an account at
-              any bank.
-            </Empty>
-          )
-        }
-      />
+      <div className="payment-list">
+        <List
+          label="Payouts"
+          columns={COLUMNS}
+          of={list}
+          hrefOf={({ id }, href) => href(`/payouts/${id}`)}
+          isExported
+          empty={
+            isFiltered ? (
+              <Empty title="No payout is like this">Change or clear a filter.</Empty>
+            ) : (
+              <Empty title={`No payouts in ${live ? 'live' : 'test'} mode yet`}>
+                A payout takes an amount out of the available balance of a business, for an account
+                at any bank.
+              </Empty>
+            )
+          }
+        />
+      </div>
     </>
   )
 }
@@ -104,7 +106,7 @@ const COLUMNS = columnsOf(PayoutSchema, [
   ['Beneficiary', ({ beneficiary }) => <Clipped text={beneficiary?.accountName ?? ''} />],
   ['Account', ({ beneficiary }) => <code>{beneficiary?.accountNumber}</code>, 'wide'],
   ['Bank', ({ beneficiary }) => <Clipped text={beneficiary?.bankName ?? ''} />, 'wide'],
-  'purpose',
+  ['Purpose', 'purpose', 'wide'],
   ['Reference', ({ reference }) => <Id text={reference} />, 'wide'],
   ['Business', 'businessId', 'wide'],
   ['Fee', 'feeMinor', 'extra'],
