@@ -34,7 +34,7 @@ const CHUNKS = [
   { name: 'app', test: /console\/main\./, priority: 2 },
   {
     name: 'lists',
-    test: /(event|transaction)_service_pb|pages\/(overview-page|payments-page|payment-words|payment-totals|review-kinds)\.|ui\/(list|columns|filters|reading|live-rows)\./,
+    test: /(event|transaction|payout)_service_pb|app\/pause-banner\.|pages\/(overview-page|floats|payments-page|payment-words|payment-totals|review-kinds)\.|ui\/(list|columns|filters|reading|live-rows)\./,
     priority: 1,
   },
   { name: 'forms', test: /ui\/(action|form|fields|dialog|save-file)\./ },

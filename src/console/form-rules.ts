@@ -7,6 +7,7 @@ import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.t
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { OverviewService } from '../../gen/inflow/overview/v1/overview_service_pb.ts'
+import { PayoutService } from '../../gen/inflow/payout/v1/payout_service_pb.ts'
 import { SessionService } from '../../gen/inflow/session/v1/session_service_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
@@ -27,6 +28,7 @@ const SERVICES: readonly DescService[] = [
   AdminService,
   BusinessService,
   OverviewService,
+  PayoutService,
   SessionService,
   SettlementService,
   WebhookService,

@@ -1,6 +1,12 @@
 import { expect, test } from 'vitest'
 import { AccountStatusSchema, OpeningStateSchema } from '../../gen/inflow/account/v1/account_pb.ts'
 import {
+  PauseScopeSchema,
+  PayoutPurposeSchema,
+  PayoutStatusSchema,
+} from '../../gen/inflow/payout/v1/payout_pb.ts'
+import { PayoutDecisionSchema } from '../../gen/inflow/payout/v1/payout_service_pb.ts'
+import {
   HoldStateSchema,
   TransactionStatusSchema,
   VarianceSchema,
@@ -37,13 +43,17 @@ test.each([
   DeliveryStatusSchema,
   HoldStateSchema,
   OpeningStateSchema,
+  PauseScopeSchema,
+  PayoutDecisionSchema,
+  PayoutPurposeSchema,
+  PayoutStatusSchema,
   TransactionStatusSchema,
   VarianceSchema,
 ])('$name is read from the code in a URL, and from its name in the contract', (schema) => {
   const values = schema.values.map(({ number }) => number).filter((number) => number !== 0)
   for (const choices of [enumChoices(schema), enumFieldChoices(schema)]) {
     const read = choices.map(({ value }) => enumValue(schema, value) as number)
-    expect(read.sort()).toEqual(values)
+    expect(read.sort((a, b) => a - b)).toEqual(values)
     expect(new Set(choices.map(({ label }) => label)).size).toBe(values.length)
   }
   expect(enumValue(schema, '')).toBeUndefined()

@@ -5,9 +5,12 @@ import { Code } from '@connectrpc/connect'
 import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
+import type { Payout } from '../../gen/inflow/payout/v1/payout_pb.ts'
+import { PayoutService } from '../../gen/inflow/payout/v1/payout_service_pb.ts'
 import { SessionService } from '../../gen/inflow/session/v1/session_service_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
-import { openShop, pay, type Shop, settleAll } from '../overview/scene.ts'
+import { nuban } from '../../src/banks/nuban.ts'
+import { fresh, openShop, pay, type Shop, settleAll } from '../overview/scene.ts'
 import { hasBrowser } from '../support/browser.ts'
 import { startReceiver } from '../support/receiver.ts'
 import { useService } from '../support/service.ts'
@@ -28,7 +31,7 @@ const OPERATORS_WORDS = /npx |inflow [a-z]+ [a-z-]+|ADMIN_TOKEN|clearing:/
 
 /** What changes something; none of it is for a token that may only read. */
 const CHANGES =
-  /^(Reverse|Redeliver|Close the account|Approve a recipient|Open an account|Accept|Return|Assign|Resolve|Settle now|Change the terms|Add a holiday|Verify the ledger|Create|New|Add|Issue|Rotate|Revoke|Recover|Disable|Enable|Delete|Send a test)\b/
+  /^(Reverse|Redeliver|Close the account|Approve a recipient|Open an account|Accept|Return|Assign|Resolve|Settle now|Change the terms|Add a holiday|Verify the ledger|Create|New|Add|Issue|Rotate|Revoke|Recover|Request payout|Refund|Approve|Reject|Cancel the|Decide|Record a|Pause|Resume|Disable|Enable|Delete|Send a test)\b/
 
 const folder = mkdtempSync(join(tmpdir(), 'inflow-portal-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -59,6 +62,8 @@ describe.skipIf(!hasBrowser)('the portal of a business', () => {
     const { endpoint } = await webhooks.createEndpoint(hook)
     await settleAll(service, own.businessId, 1n)
     const settlementId = await settleAll(service, other.businessId, 1n)
+    await payOut(own.businessId)
+    const payout = await payOut(other.businessId)
     const request = { name: 'portal', scopes: ['read'], businessIds: [own.businessId] }
     const issued = await service.client(AdminService).issueToken(request)
     token = { id: issued.token!.id, secret: issued.secret }
@@ -66,8 +71,17 @@ describe.skipIf(!hasBrowser)('the portal of a business', () => {
       ...[SECRET.name, SECRET.email, SECRET.url, SECRET.amountText],
       ...[other.businessId, other.reference, other.accountNumber, other.merchantReference],
       ...[id, sessionId, endpoint!.id, settlementId],
+      ...[payout.id, payout.reference],
     ]
   })
+
+  async function payOut(businessId: string): Promise<Payout> {
+    const payouts = service.client(PayoutService)
+    const beneficiary = { bankCode: '058', accountNumber: nuban('058', 145_700_001) }
+    const { resolution } = await payouts.resolveAccountName({ businessId, ...beneficiary })
+    const details = { businessId, reference: fresh('payout'), amountMinor: 100n, beneficiary }
+    return (await payouts.createPayout({ ...details, resolution })).payout!
+  }
 
   /** The links of the rail. */
   const railOf = (page: Page) => page.locator('nav.rail a')
@@ -101,7 +115,15 @@ describe.skipIf(!hasBrowser)('the portal of a business', () => {
     await page.reload()
     await railOf(page).first().waitFor()
     const titles = await railOf(page).locator('.rail-title').allInnerTexts()
-    for (const title of ['Payments', 'Accounts', 'Webhooks', 'Settlement', 'API keys', 'Team']) {
+    for (const title of [
+      'Payments',
+      'Payouts',
+      'Accounts',
+      'Webhooks',
+      'Settlement',
+      'API keys',
+      'Team',
+    ]) {
       expect(titles).toContain(title)
     }
     expect(titles).not.toContain('Reconciliation')
@@ -137,7 +159,7 @@ describe.skipIf(!hasBrowser)('the portal of a business', () => {
     expect(await page.title()).toMatch(/ · Acme Pay$/)
     const accent = "getComputedStyle(document.querySelector('.rail-link.here')).color"
     expect(await page.evaluate(accent)).toMatch(/^oklch\(.* 142/)
-    for (const path of ['/', '/payments', '/webhooks', '/settlement']) {
+    for (const path of ['/', '/payments', '/payouts', '/webhooks', '/settlement']) {
       await go(path)
       await settled(page)
       await expectAccessible(page)
@@ -195,6 +217,7 @@ describe.skipIf(!hasBrowser)('the portal of a business', () => {
       `payments/${hidden[8]}`,
       `webhooks/${hidden[10]}`,
       `settlement?business=${other.businessId}`,
+      `payouts/${hidden[12]}`,
       `businesses/${other.businessId}`,
     ]
     for (const path of paths) {

@@ -1,4 +1,4 @@
-import { ConnectError } from '@connectrpc/connect'
+import { Code, ConnectError } from '@connectrpc/connect'
 import { describe, expect, it, test } from 'vitest'
 import { ErrorInfoSchema } from '../../gen/google/rpc/error_details_pb.ts'
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
@@ -212,6 +212,19 @@ describe('approvals', () => {
     expect(await statusOf(300_000n)).toBe(PayoutStatus.APPROVED)
     expect(await statusOf(200_001n)).toBe(PayoutStatus.PENDING_APPROVAL)
     expect(await statusOf(300_000n, magic('145700002'))).toBe(PayoutStatus.APPROVED)
+  })
+
+  it('leaves what a bank has not stated to operators, not to a token of the business', async () => {
+    const businessId = await funded()
+    const { payout } = await request(businessId)
+    const payoutId = (await until(payout!.id, PayoutStatus.PAID)).id
+    const own = await service.client(AdminService).issueToken({
+      ...{ name: 'portal', scopes: ['payouts:approve'], businessIds: [businessId] },
+    })
+    const returned = { payoutId, decision: PayoutDecision.MARK_RETURNED, note: 'we have it again' }
+    const decide = service.client(PayoutService, own.secret).resolvePayout(returned)
+    await expect(decide).rejects.toMatchObject({ code: Code.PermissionDenied })
+    expect(await balanceOf(businessId)).toMatchObject({ available: 600_000n })
   })
 
   it('gives the money back if it is refused', async () => {

@@ -8,17 +8,20 @@ import { isModified, isTyping } from '../ui/keys.ts'
 import { Popover } from '../ui/popover.tsx'
 import { PageLink } from '../ui/values.tsx'
 import { RAIL } from './pages.ts'
+import { RAIL_NEEDS } from './rail-needs.ts'
 import { TopBar } from './top-bar.tsx'
 
 const VIEWERS_ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone
 
 const ShortcutHelp = lazy(() => import('./shortcut-help.tsx'))
+const PauseBanner = lazy(() => import('./pause-banner.tsx'))
 
 /** What all pages have around them: the rail, the bar, and the colour of the mode. */
 export function Frame({ children }: { readonly children: ReactNode }) {
   const { live } = useViewScope()
   const [isHelpOpen, setHelpOpen] = useState(false)
   const pages = useRailKeys(() => setHelpOpen(true))
+  const mayListPauses = useMay()(RAIL_NEEDS.Payouts)
   return (
     <div className={live ? 'frame' : 'frame test-mode'}>
       <a className="skip" href="#content">
@@ -27,6 +30,11 @@ export function Frame({ children }: { readonly children: ReactNode }) {
       <Rail />
       <TopBar />
       <main id="content" tabIndex={-1}>
+        {mayListPauses && (
+          <Suspense>
+            <PauseBanner />
+          </Suspense>
+        )}
         {children}
         <footer className="zone faint">Times are in {VIEWERS_ZONE}.</footer>
       </main>
@@ -125,6 +133,7 @@ const KEY_PAIR_MS = 1_000
 
 /** The letters of pages whose first one is that of a page before. */
 const LETTERS: Readonly<Record<string, string>> = {
+  Payouts: 'u',
   Reconciliation: 'c',
   Requests: 'q',
   Access: 'x',

@@ -50,6 +50,7 @@ const inner = (path: string, load: () => Promise<ComponentType>) =>
 export const RAIL = [
   rail('Overview', async () => (await import('../pages/overview-page.tsx')).OverviewPage),
   rail('Payments', async () => (await import('../pages/payments-page.tsx')).PaymentsPage),
+  rail('Payouts', async () => (await import('../pages/payouts-page.tsx')).PayoutsPage),
   rail('Accounts', async () => (await import('../pages/accounts-page.tsx')).AccountsPage),
   rail('Events', async () => (await import('../pages/events-page.tsx')).EventsPage),
   rail('Webhooks', async () => (await import('../pages/webhooks-page.tsx')).WebhooksPage),
@@ -68,6 +69,11 @@ export const RAIL = [
 /** Pages that are reached from others: patterns of paths. */
 export const INNER = [
   inner('/payments/:id', async () => (await import('../pages/payment-page.tsx')).PaymentPage),
+  inner(
+    '/payouts/controls',
+    async () => (await import('../pages/payout-controls-page.tsx')).PayoutControlsPage,
+  ),
+  inner('/payouts/:id', async () => (await import('../pages/payout-page.tsx')).PayoutPage),
   inner(
     '/accounts/customer/:business',
     async () => (await import('../pages/customer-page.tsx')).CustomerPage,

@@ -3,6 +3,7 @@ import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 import { EventService } from '../../../gen/inflow/event/v1/event_service_pb.ts'
 import { OverviewService } from '../../../gen/inflow/overview/v1/overview_service_pb.ts'
+import { PayoutService } from '../../../gen/inflow/payout/v1/payout_service_pb.ts'
 import { ReconciliationService } from '../../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { TransactionService } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
@@ -16,6 +17,7 @@ import { type MethodNeeds, needsOf } from '../session/method-needs.ts'
 export const RAIL_NEEDS = {
   Overview: needsOf(OverviewService.method.getOverview),
   Payments: needsOf(TransactionService.method.listTransactions),
+  Payouts: needsOf(PayoutService.method.listPayouts),
   Accounts: needsOf(AccountService.method.listAccounts),
   Events: needsOf(EventService.method.subscribe),
   Webhooks: needsOf(WebhookService.method.listEndpoints),

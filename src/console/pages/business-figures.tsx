@@ -1,5 +1,6 @@
 import type { BusinessState } from '../../../gen/inflow/overview/v1/figures_pb.ts'
 import { OverviewService } from '../../../gen/inflow/overview/v1/overview_service_pb.ts'
+import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { count } from '../format/money.ts'
 import { useAllowedQuery } from '../session/session.tsx'
 import { useViewScope } from '../session/view-scope.tsx'
@@ -12,6 +13,8 @@ export function BusinessFigures({ businessId }: { readonly businessId: string })
   const request = { businessId, test: !live }
   const { data, error } = useAllowedQuery(OverviewService.method.getOverview, request)
   const { total, business } = data ?? {}
+  const { getBalance } = SettlementService.method
+  const { balance } = useAllowedQuery(getBalance, request).data ?? {}
   const link = (to: string, text: string) => (
     <PageLink to={to} query={{ business: businessId }}>
       {text}
@@ -23,12 +26,17 @@ export function BusinessFigures({ businessId }: { readonly businessId: string })
       <ul className="figures">
         {business && (
           <>
-            <Figure title="Available" note="settled, less fees and reversals">
+            <Figure title="Available" note="settled, less fees, reversals and payouts">
               <Money minor={business.availableMinor} />
             </Figure>
             <Figure title="Pending" note="received and not settled yet">
               <Money minor={business.pendingMinor} />
             </Figure>
+            {balance && (
+              <Figure title={link('/payouts', 'Reserved')} note="for payouts that are not final">
+                <Money minor={balance.reservedMinor} />
+              </Figure>
+            )}
           </>
         )}
         {total && (

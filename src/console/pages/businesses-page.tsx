@@ -4,6 +4,7 @@ import { AccountService } from '../../../gen/inflow/account/v1/account_service_p
 import { ApprovedRecipientSchema } from '../../../gen/inflow/account/v1/split_pb.ts'
 import { type Business, BusinessSchema } from '../../../gen/inflow/business/v1/business_pb.ts'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
+import { PayoutService } from '../../../gen/inflow/payout/v1/payout_service_pb.ts'
 import { SessionService } from '../../../gen/inflow/session/v1/session_service_pb.ts'
 import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { count } from '../format/money.ts'
@@ -17,6 +18,8 @@ import { Empty, Facts, Loaded, Page, Section } from '../ui/page.tsx'
 import { Id, PageLink } from '../ui/values.tsx'
 import { BusinessFigures } from './business-figures.tsx'
 import { Keys, PortalLinks, useKeys, usePortalLinks } from './credentials.tsx'
+import { PausePayouts } from './payout-controls-page.tsx'
+import { Beneficiaries, PayoutRules } from './payout-rules.tsx'
 import { termsFacts } from './settlement-terms.tsx'
 
 const METHODS = BusinessService.method
@@ -125,7 +128,12 @@ export function BusinessPage() {
   return (
     <Page
       title={isPortal ? 'API keys' : business.name}
-      actions={<EditBusiness business={business} />}
+      actions={
+        <>
+          <PausePayouts businessId={id} />
+          <EditBusiness business={business} />
+        </>
+      }
     >
       <div className="fact-columns">
         <BusinessFacts business={business} />
@@ -147,6 +155,12 @@ export function BusinessPage() {
       <Keys businessId={id} keys={keys} />
       {!isPortal && may(SessionService.method.listPortalLinks) && (
         <PortalLinks businessId={id} links={links} />
+      )}
+      {!isPortal && may(PayoutService.method.getPayoutPolicy) && (
+        <>
+          <PayoutRules businessId={id} title="Payout rules" />
+          <Beneficiaries businessId={id} />
+        </>
       )}
       {may(AccountService.method.listSplitRecipients) && (
         <SplitRecipients businessId={id} recipients={recipients} />
@@ -203,7 +217,7 @@ function BusinessFacts({ business }: { readonly business: Business }) {
           'Look at its',
           () => (
             <span className="links">
-              {['payments', 'accounts', 'webhooks', 'requests'].map((page) => (
+              {['payments', 'payouts', 'accounts', 'webhooks', 'requests'].map((page) => (
                 <PageLink key={page} to={`/${page}`} query={query}>
                   {page}
                 </PageLink>

@@ -106,7 +106,7 @@ const KEY_COLUMNS = columnsOf(KeySchema, [
 const ADDRESSES = {
   label: 'Addresses that it is allowed from',
   placeholder: '203.0.113.0/24\n2001:db8::/32',
-  hint: 'One a line. Empty: anywhere.',
+  hint: 'One a line. Empty: anywhere. A key with the scope payouts needs some.',
 }
 
 function IssueKey({ businessId }: { readonly businessId: string }) {
@@ -255,6 +255,8 @@ const LINK_SCOPES = [
   { value: 'payments:write', label: 'Open and close accounts, decide on held payments' },
   { value: 'payments:reverse', label: 'Reverse payments' },
   { value: 'splits:write', label: 'Divide payments with approved recipients' },
+  { value: 'payouts:write', label: 'Request payouts and refunds' },
+  { value: 'payouts:approve', label: 'Approve payouts that others requested' },
   { value: 'webhooks:write', label: 'Manage webhooks: endpoints, secrets, retries, rehearsals' },
 ]
 

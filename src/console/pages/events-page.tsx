@@ -252,6 +252,10 @@ export function subjectOf({ payload, businessId }: Event): EventSubject {
       const { ownerName: who, amountMinor: minor } = payload.value
       return { text: '', to: '', who, minor }
     }
+    case 'payout': {
+      const { id, reference: text, beneficiary, amountMinor: minor } = payload.value
+      return { text, to: `/payouts/${id}`, who: beneficiary?.accountName, minor }
+    }
     case 'endpoint':
       return { text: payload.value.url, to: `/webhooks/${payload.value.id}` }
     case 'paymentConflict': {

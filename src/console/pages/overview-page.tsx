@@ -13,13 +13,14 @@ import {
   OverviewService,
 } from '../../../gen/inflow/overview/v1/overview_service_pb.ts'
 import type { ReviewItem } from '../../../gen/inflow/overview/v1/review_pb.ts'
+import { PayoutService } from '../../../gen/inflow/payout/v1/payout_service_pb.ts'
 import type { ReconciliationRun } from '../../../gen/inflow/reconciliation/v1/reconciliation_run_pb.ts'
 import { bankName } from '../format/enums.ts'
 import { count, naira, shortNaira } from '../format/money.ts'
 import { CLOCK, durationText, formatter, HOUR, lagosClock, lagosDay, msOf } from '../format/time.ts'
 import { useEvents } from '../session/live.tsx'
 import { SUMMARY_ITEMS, useReviewSummary } from '../session/review-summary.ts'
-import { useReader } from '../session/session.tsx'
+import { useMay, useReader } from '../session/session.tsx'
 import { useViewScope } from '../session/view-scope.tsx'
 import { useNow } from '../ui/clock.ts'
 import { columnsOf } from '../ui/columns.tsx'
@@ -27,11 +28,13 @@ import { Table } from '../ui/list.tsx'
 import { Facts, Loaded, Page, Section } from '../ui/page.tsx'
 import { PageLink, Sparkline, Status, Time } from '../ui/values.tsx'
 import { type Arrivals, addArrivals, keepUncounted, NO_ARRIVALS, withArrivals } from './arrivals.ts'
+import { Floats } from './floats.tsx'
 import { kindOf, placeOf } from './review-kinds.ts'
 
 /** What happened in the last 24 hours, what waits, and whether all is well. */
 export function OverviewPage() {
   const { read, arrivals } = useOverview()
+  const mayReadFloat = useMay()(PayoutService.method.getFloat)
   return (
     <Page title="Overview">
       <Loaded read={read} rows={10}>
@@ -46,6 +49,14 @@ export function OverviewPage() {
                   rows={data.banks}
                   keyOf={({ bank }) => String(bank)}
                 />
+              </Section>
+            )}
+            {mayReadFloat && (
+              <Section
+                title="Payouts"
+                actions={<PageLink to="/payouts/controls">Pause or resume</PageLink>}
+              >
+                <Floats />
               </Section>
             )}
             <div className={data.health ? 'two-thirds' : undefined}>

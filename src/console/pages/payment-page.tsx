@@ -8,6 +8,7 @@ import type {
   Timeline,
   TimelineDelivery,
 } from '../../../gen/inflow/overview/v1/timeline_pb.ts'
+import type { Payout } from '../../../gen/inflow/payout/v1/payout_pb.ts'
 import { HeldPaymentService } from '../../../gen/inflow/transaction/v1/held_payment_service_pb.ts'
 import {
   HoldState,
@@ -32,6 +33,7 @@ import { Loaded, Page, Section } from '../ui/page.tsx'
 import { BusinessLink, CustomerLink, EnumStatus, Id, PageLink, Status } from '../ui/values.tsx'
 import { Redeliver } from './deliveries.tsx'
 import { amountShown, PaymentStatus } from './payment-words.tsx'
+import { Refund, Refunds, useRefunds } from './refunds.tsx'
 import { TimelineList } from './timeline.tsx'
 import { verdictOf } from './verdict.ts'
 
@@ -147,6 +149,7 @@ function nextReadMs(timeline: Timeline | undefined, nowMs: number): number | fal
 }
 
 function PaymentSummary({ timeline, payment }: { timeline: Timeline; payment: Transaction }) {
+  const refunds = useRefunds(payment)
   return (
     <aside className="payment-summary" aria-label="The payment">
       <div className="payment-amount">
@@ -154,8 +157,9 @@ function PaymentSummary({ timeline, payment }: { timeline: Timeline; payment: Tr
         <PaymentStatus payment={payment} />
         {payment.imported && <Status tone="neutral">Imported: in no balance</Status>}
       </div>
-      <PaymentActions payment={payment} />
+      <PaymentActions payment={payment} refunds={refunds} />
       <PaymentFacts payment={payment} />
+      <Refunds refunds={refunds} />
       {timeline.deliveries.length > 0 && <Deliveries deliveries={timeline.deliveries} />}
       <Section title="Ledger">
         <Postings postings={timeline.postings} />
@@ -234,7 +238,12 @@ function Deliveries({ deliveries }: { readonly deliveries: readonly TimelineDeli
   )
 }
 
-function PaymentActions({ payment }: { readonly payment: Transaction }) {
+interface ActionsProps {
+  readonly payment: Transaction
+  readonly refunds: readonly Payout[]
+}
+
+function PaymentActions({ payment, refunds }: ActionsProps) {
   const { id, status, holdState } = payment
   const shared = { request: { transactionId: id }, target: id }
   const isIn = (state: HoldState) => status === TransactionStatus.SUCCESS && holdState === state
@@ -265,6 +274,7 @@ function PaymentActions({ payment }: { readonly payment: Transaction }) {
         reason="How the money was returned"
         {...shared}
       />
+      <Refund payment={payment} refunds={refunds} />
       <More isOffered={status === TransactionStatus.SUCCESS && !payment.imported}>
         <Reverse payment={payment} />
       </More>

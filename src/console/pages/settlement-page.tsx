@@ -84,7 +84,8 @@ function BalanceFigures({ businessId }: { readonly businessId: string }) {
   if (balance === undefined) return <Waiting rows={2} />
   const figures = [
     ['Pending', balance.pendingMinor, 'received, not settled yet'],
-    ['Available', balance.availableMinor, 'settled, less fees and reversals'],
+    ['Available', balance.availableMinor, 'settled, less fees, reversals and payouts'],
+    ['Reserved', balance.reservedMinor, 'for payouts that are not final'],
     ['Fees', balance.feesMinor, 'charged so far'],
   ] as const
   return (

@@ -62,10 +62,12 @@ export function useMay(): (method: DescMethod | MethodNeeds) => boolean {
   }
 }
 
-/** Reads what a method returns, if the caller may call it. */
+/** Reads what a method returns, if the caller may call it. @param isKnown false: the request is not complete yet */
 export function useAllowedQuery<I extends DescMessage, O extends DescMessage>(
   method: DescMethodUnary<I, O>,
   request: MessageInitShape<I>,
+  isKnown = true,
 ) {
-  return useQuery(method, request, { enabled: useMay()(method) })
+  const mayCall = useMay()(method)
+  return useQuery(method, request, { enabled: mayCall && isKnown })
 }

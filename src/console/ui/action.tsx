@@ -8,7 +8,7 @@ import type {
 import { createClient } from '@connectrpc/connect'
 import { useMutation, useTransport } from '@connectrpc/connect-query'
 import { useQueryClient } from '@tanstack/react-query'
-import { type ReactNode, useId, useState } from 'react'
+import { type ReactNode, useEffect, useId, useState } from 'react'
 import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { useMay } from '../session/session.tsx'
 import { Button, type ButtonProps, CommandLine } from './button.tsx'
@@ -35,6 +35,11 @@ interface ActionProps<I extends DescMessage, O extends DescMessage> {
   readonly children?: ReactNode
   readonly kind?: ButtonProps['kind']
   readonly icon?: ButtonProps['icon']
+  /**
+   * What a second step says of the request that the fields hold, and asks about: for what cannot be called back. A fault
+   * leads back to the fields.
+   */
+  readonly confirm?: (request: MessageInitShape<I>) => ReactNode
   /** Whose audit entry the result names, such as the id of the payment. */
   readonly target: string | ((response: MessageShape<O>) => string)
   /** False: there is nothing to do any more. The result of what was done is shown until the viewer closes it. */
@@ -149,10 +154,14 @@ function Question<I extends DescMessage, O extends DescMessage>(
     readonly onClose: () => void
   },
 ) {
-  const { method, label, kind, says, reason, fields, values = {}, children } = props
+  const { method, label, kind, says, reason, fields, values = {}, children, confirm } = props
   const { run, isBusy, error, draft, onClose } = props
   const id = useId()
   const kept = useDraft(draft)
+  const [asked, setAsked] = useState<MessageInitShape<I>>()
+  useEffect(() => {
+    if (error) setAsked(undefined)
+  }, [error])
   const cancel = () => {
     dropDraft(draft)
     onClose()
@@ -162,9 +171,12 @@ function Question<I extends DescMessage, O extends DescMessage>(
       <form
         id={id}
         ref={kept}
+        hidden={asked !== undefined}
         onSubmit={(event) => {
           event.preventDefault()
-          run(event.currentTarget)
+          const form = event.currentTarget
+          if (confirm && asked === undefined) setAsked(requestOf(props, form))
+          else run(form)
         }}
       >
         <div>{says}</div>
@@ -176,19 +188,36 @@ function Question<I extends DescMessage, O extends DescMessage>(
           )}
         </FormFault>
       </form>
+      {asked && (
+        <div className="asked" ref={focusOn} tabIndex={-1}>
+          {confirm?.(asked)}
+        </div>
+      )}
       <div className="dialog-buttons">
-        <Button onClick={cancel}>Cancel</Button>
+        {asked ? (
+          <Button onClick={() => setAsked(undefined)}>Back</Button>
+        ) : (
+          <Button onClick={cancel}>Cancel</Button>
+        )}
         <Button
           type="submit"
           form={id}
           kind={kind === 'danger' ? 'danger' : 'primary'}
           busy={isBusy}
+          onClick={(event) => {
+            // The second of two quick clicks was meant for the button that was here before.
+            if (asked && event.detail > 1) event.preventDefault()
+          }}
         >
-          {label}
+          {confirm && !asked ? 'Continue' : label}
         </Button>
       </div>
     </>
   )
+}
+
+function focusOn(element: HTMLElement | null): void {
+  element?.focus()
 }
 
 /** The field in which the contract wants the reason. */

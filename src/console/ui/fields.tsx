@@ -60,21 +60,30 @@ interface TextFieldProps extends FieldProps {
   readonly pattern?: string
   /** The id of a list of suggestions. */
   readonly list?: string
+  /** Why the form cannot be sent with what the field holds, in place of `check`; empty: it can. */
+  readonly fault?: string
   /** @returns why a text is not one; undefined: it is */
   readonly check?: (text: string) => string | undefined
 }
 
-export function TextField({ label, hint, value, check, type = 'text', ...rest }: TextFieldProps) {
+export function TextField(props: TextFieldProps) {
+  const { label, hint, value, check, fault, type = 'text', ...rest } = props
+  const input = useRef<HTMLInputElement>(null)
+  useEffect(() => {
+    if (fault !== undefined) input.current?.setCustomValidity(fault)
+  }, [fault])
   return (
     <Labelled name={rest.name} label={label} hint={hint}>
       {(control) => (
         <input
           {...rest}
           {...control}
+          ref={input}
           type={type}
           defaultValue={value}
           autoComplete="off"
           onInput={({ currentTarget }) => {
+            if (fault !== undefined) return
             const text = currentTarget.value.trim()
             currentTarget.setCustomValidity(text === '' ? '' : (check?.(text) ?? ''))
           }}

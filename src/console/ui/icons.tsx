@@ -2,6 +2,7 @@
 const PATHS = {
   overview: 'M2 9h5V2H2zM9 14h5V7H9zM2 14h5v-3H2zM9 5h5V2H9z',
   payments: 'M8 2v10M4 8.5 8 12.5 12 8.5M2.5 14.5h11',
+  payouts: 'M8 12.5v-10M4 6 8 2l4 4M2.5 14.5h11',
   accounts: 'M2 6.5 8 3l6 3.5M3.5 7v5M6.5 7v5M9.5 7v5M12.5 7v5M2 13.5h12',
   events: 'M2 4h12M2 8h8M2 12h10',
   webhooks: 'M9.5 2.5H14V7M14 2.5 7 9.5M12 9.5V14H2V4h4.5',

@@ -1,0 +1,379 @@
+import { useQuery } from '@connectrpc/connect-query'
+import { useState } from 'react'
+import { useParams } from 'wouter'
+import {
+  type Payout,
+  PayoutSchema,
+  PayoutStatus,
+  PayoutStatusSchema,
+  type PayoutStep,
+} from '../../../gen/inflow/payout/v1/payout_pb.ts'
+import {
+  PayoutDecision,
+  PayoutDecisionSchema,
+  PayoutService,
+  ResolvePayoutRequestSchema,
+} from '../../../gen/inflow/payout/v1/payout_service_pb.ts'
+import { bankName, enumLabel, enumName, enumTone } from '../format/enums.ts'
+import { naira } from '../format/money.ts'
+import { clockText, dayText, durationText, msOf, timeTitle } from '../format/time.ts'
+import { useEvents } from '../session/live.tsx'
+import { useMay, useRestricted } from '../session/session.tsx'
+import { useShowObject } from '../session/view-scope.tsx'
+import { Action } from '../ui/action.tsx'
+import { useNow } from '../ui/clock.ts'
+import { MessageFacts } from '../ui/columns.tsx'
+import { Fields } from '../ui/form.tsx'
+import { Loaded, Page } from '../ui/page.tsx'
+import { BusinessLink, Id, PageLink, Status } from '../ui/values.tsx'
+import { AmountTo } from './payout-forms.tsx'
+import {
+  PayoutStatusShown,
+  payoutAmount,
+  payoutsReadMs,
+  Requester,
+  useOwnName,
+} from './payout-words.tsx'
+
+const METHODS = PayoutService.method
+
+/** One payout: where it stands, what happened to it, and what may be decided. */
+export function PayoutPage() {
+  const { id = '' } = useParams<{ id: string }>()
+  const read = useQuery(
+    METHODS.getPayout,
+    { payoutId: id },
+    {
+      refetchInterval: ({ state }) => payoutsReadMs(state.data?.payout ? [state.data.payout] : []),
+    },
+  )
+  useEvents((events, missed) => {
+    const isConcerned = events.some(
+      ({ payload }) => payload.case === 'payout' && payload.value.id === id,
+    )
+    if (isConcerned || missed) void read.refetch()
+  })
+  const { payout, steps = [] } = read.data ?? {}
+  useShowObject(payout)
+  return (
+    <Page title="Payout" actions={<Id text={id} charsMax={40} />}>
+      <Loaded read={read} rows={10} />
+      {payout && <Verdict payout={payout} />}
+      {payout && (
+        <div className="two-thirds">
+          <section aria-label="Timeline">
+            <Steps payout={payout} steps={steps} />
+          </section>
+          <aside className="payment-summary" aria-label="The payout">
+            <div className="payment-amount">
+              {payoutAmount(payout)}
+              <PayoutStatusShown {...payout} />
+            </div>
+            <PayoutActions payout={payout} />
+            <PayoutFacts payout={payout} />
+          </aside>
+        </div>
+      )}
+    </Page>
+  )
+}
+
+/** Where the payout stands, in a sentence. */
+function Verdict({ payout }: { readonly payout: Payout }) {
+  const own = useOwnName()
+  const isPortal = useRestricted()
+  const isOwn = payout.status === PayoutStatus.PENDING_APPROVAL && payout.requestedBy === own
+  return (
+    <div className={`verdict ${enumTone(PayoutStatusSchema, payout.status)}`}>
+      <p>
+        {VERDICTS[payout.status]?.(payout, isPortal)}
+        {isOwn && ' You requested it: another person has to approve it.'}
+      </p>
+    </div>
+  )
+}
+
+/** The failure reason of a payout that the bank, after its consistency window, does not know. */
+const NEVER_SEEN = 'not_found_at_bank'
+
+const withDetail =
+  (text: string) =>
+  ({ detail }: Payout) =>
+    detail === '' ? `${text}.` : `${text}: ${detail}`
+
+const VERDICTS: Readonly<Record<number, (payout: Payout, isPortal: boolean) => string>> = {
+  [PayoutStatus.PENDING_APPROVAL]: ({ approvalReason }) =>
+    `It needs an approval: ${approvalReason}.`,
+  [PayoutStatus.APPROVED]: withDetail(
+    'It is sent as soon as a bank is open, is not paused and has the money',
+  ),
+  [PayoutStatus.SUBMITTING]: () => 'It is being sent to the bank.',
+  [PayoutStatus.UNKNOWN]: () =>
+    'The bank has not stated the result. It is asked again and again; the payout is not sent again.',
+  [PayoutStatus.MANUAL_REVIEW]({ failureReason }, isPortal) {
+    const what =
+      failureReason === NEVER_SEEN ? 'states that it never saw it' : 'does not state the result'
+    return isPortal
+      ? `The bank ${what}. An operator looks into its books.`
+      : `The bank ${what}. Look into its books, and decide.`
+  },
+  [PayoutStatus.PAID]: () => 'The bank paid it.',
+  [PayoutStatus.FAILED]: withDetail('It was not paid, and the money is available again'),
+  [PayoutStatus.REJECTED]: () => 'Its approval was refused. The money is available again.',
+  [PayoutStatus.CANCELLED]: () =>
+    'It was cancelled before it was sent. The money is available again.',
+  [PayoutStatus.EXPIRED]: () => 'Nobody approved it in time. The money is available again.',
+  [PayoutStatus.RETURNED]: () =>
+    'The bank of the beneficiary sent it back. Its amount is available again.',
+}
+
+/** What happened, newest last, and below it what is to come. */
+function Steps({ payout, steps }: { payout: Payout; steps: readonly PayoutStep[] }) {
+  return (
+    <ol className="timeline plain">
+      {steps.map((step, index) => (
+        <StepItem key={`${msOf(step.at)} ${step.text}`} step={step} before={steps[index - 1]} />
+      ))}
+      <Expected payout={payout} />
+    </ol>
+  )
+}
+
+function StepItem({ step, before }: { step: PayoutStep; before: PayoutStep | undefined }) {
+  const { status, actor } = step
+  const atMs = msOf(step.at) ?? 0
+  const beforeMs = msOf(before?.at)
+  const isNewDay = beforeMs === undefined || dayText(beforeMs) !== dayText(atMs)
+  const tone = enumTone(PayoutStatusSchema, status)
+  const [what = '', ...more] = step.text.split(': ')
+  return (
+    <li className={`step ${tone}`}>
+      <div className="step-line">
+        <time dateTime={new Date(atMs).toISOString()} title={timeTitle(atMs)}>
+          {isNewDay && <span className="step-day">{dayText(atMs)} </span>}
+          {clockText(atMs)}
+        </time>
+        <span className="step-what">
+          <strong>{what.charAt(0).toUpperCase() + what.slice(1)}</strong>
+          {status !== before?.status && (
+            <Status tone={tone}>{enumLabel(PayoutStatusSchema, status)}</Status>
+          )}
+          <span className="step-text">
+            {actor !== '' && (
+              <>
+                by <Requester of={actor} />{' '}
+              </>
+            )}
+            {more.join(': ')}
+          </span>
+        </span>
+        <span className="step-since">
+          {beforeMs !== undefined && `+${durationText(Math.max(0, atMs - beforeMs))}`}
+        </span>
+      </div>
+    </li>
+  )
+}
+
+/** What happens next by itself, and when. */
+function Expected({ payout: { status, nextAt, expiresAt } }: { readonly payout: Payout }) {
+  const now = useNow()
+  const title = EXPECTED[status]
+  const dueMs = msOf(status === PayoutStatus.PENDING_APPROVAL ? expiresAt : nextAt)
+  if (title === undefined || dueMs === undefined) return null
+  const left = dueMs - now
+  const isToday = dayText(dueMs) === dayText(now)
+  return (
+    <li className="step expected">
+      <div className="step-line">
+        <time dateTime={new Date(dueMs).toISOString()} title={timeTitle(dueMs)}>
+          {!isToday && <span className="step-day">{dayText(dueMs)} </span>}
+          {clockText(dueMs)}
+        </time>
+        <span className="step-what">
+          <strong>{title}</strong>
+          <span>{left > 0 ? `in ${durationText(Math.ceil(left / 1_000) * 1_000)}` : 'now'}</span>
+        </span>
+      </div>
+    </li>
+  )
+}
+
+const EXPECTED: Readonly<Record<number, string>> = {
+  [PayoutStatus.PENDING_APPROVAL]: 'Expires',
+  [PayoutStatus.APPROVED]: 'Is sent',
+  [PayoutStatus.UNKNOWN]: 'The bank is asked again',
+  [PayoutStatus.MANUAL_REVIEW]: 'The bank is asked again',
+  [PayoutStatus.PAID]: 'The bank is asked whether it came back',
+}
+
+function PayoutActions({ payout }: { readonly payout: Payout }) {
+  const { id, status, requestedBy, submittedAt, amountMinor, beneficiary } = payout
+  const own = useOwnName()
+  const isPending = status === PayoutStatus.PENDING_APPROVAL
+  const isWaiting = status === PayoutStatus.APPROVED && submittedAt === undefined
+  const shared = { request: { payoutId: id }, target: id }
+  const text = `${naira(amountMinor)} to ${beneficiary?.accountName ?? ''}`
+  return (
+    <div className="payment-actions">
+      <Action
+        method={METHODS.approvePayout}
+        label="Approve"
+        kind="primary"
+        isOffered={isPending && requestedBy !== own}
+        says={
+          <>
+            {beneficiary && <AmountTo amountMinor={amountMinor} {...beneficiary} />}
+            <p>It is sent as soon as a bank can pay it.</p>
+          </>
+        }
+        fields={{ note: { rows: 2 } }}
+        {...shared}
+      />
+      <Action
+        method={METHODS.rejectPayout}
+        label="Reject"
+        kind="danger"
+        isOffered={isPending}
+        says={`Refuses ${text}. The money is available again.`}
+        reason="Why"
+        {...shared}
+      />
+      <Action
+        method={METHODS.cancelPayout}
+        label="Cancel the payout"
+        isOffered={isPending || isWaiting}
+        says={`Ends ${text} before it is sent. The money is available again.`}
+        fields={{ note: { rows: 2 } }}
+        {...shared}
+      />
+      <Decide payout={payout} />
+    </div>
+  )
+}
+
+/** What may be decided in a status, by the books of the bank. */
+function decisionsOf({ status, failureReason }: Payout): readonly PayoutDecision[] {
+  const { MARK_PAID, MARK_FAILED, ASK_AGAIN, RESEND, MARK_RETURNED } = PayoutDecision
+  if (status === PayoutStatus.PAID) return [MARK_RETURNED]
+  if (status === PayoutStatus.UNKNOWN) return [ASK_AGAIN, MARK_PAID, MARK_FAILED]
+  if (status !== PayoutStatus.MANUAL_REVIEW) return []
+  const resend = failureReason === NEVER_SEEN ? [RESEND] : []
+  return [ASK_AGAIN, MARK_PAID, MARK_FAILED, ...resend]
+}
+
+function Decide({ payout }: { readonly payout: Payout }) {
+  const { id, bankReference, bank } = payout
+  const decisions = decisionsOf(payout)
+  const isReturn = payout.status === PayoutStatus.PAID
+  return (
+    <Action
+      method={METHODS.resolvePayout}
+      label={isReturn ? 'Record a return' : 'Decide'}
+      isOffered={decisions.length > 0}
+      says={
+        <p>
+          Look at the books of {bankName(bank)} first, for the reference{' '}
+          <code>{bankReference}</code>.
+        </p>
+      }
+      request={{ payoutId: id }}
+      confirm={({ decision = 0 }) => <Consequence payout={payout} decision={decision} />}
+      target={id}
+    >
+      <DecisionFields decisions={decisions} />
+    </Action>
+  )
+}
+
+function DecisionFields({ decisions }: { readonly decisions: readonly PayoutDecision[] }) {
+  const choices = decisions.map((value) => ({
+    value: enumName(PayoutDecisionSchema, value),
+    label: enumLabel(PayoutDecisionSchema, value),
+  }))
+  const [chosen, setChosen] = useState(choices[0]?.value)
+  return (
+    <Fields
+      of={ResolvePayoutRequestSchema}
+      show={[
+        { decision: { choices, onChoose: setChosen } },
+        ...(chosen === 'MARK_PAID'
+          ? [{ sessionId: { label: 'Session id', hint: 'Empty: it is not known.' } }]
+          : []),
+        { note: { label: 'How it is known', rows: 3 } },
+      ]}
+    />
+  )
+}
+
+function Consequence({ payout, decision }: { payout: Payout; decision: PayoutDecision }) {
+  const { amountMinor, beneficiary } = payout
+  return (
+    <>
+      {beneficiary && <AmountTo amountMinor={amountMinor} {...beneficiary} />}
+      <p>{CONSEQUENCES[decision]}</p>
+    </>
+  )
+}
+
+const CONSEQUENCES: Readonly<Record<number, string>> = {
+  [PayoutDecision.ASK_AGAIN]: 'The bank is asked again at once. Nothing is sent.',
+  [PayoutDecision.MARK_PAID]:
+    'It becomes paid for good: the money is no longer reserved, and the business is notified.',
+  [PayoutDecision.MARK_FAILED]:
+    'It fails for good: the money is available to the business again. If the bank has paid it, or pays it later, that money is lost.',
+  [PayoutDecision.RESEND]:
+    'The bank is asked once more whether it knows the payout. If it does not, it is sent again under the same reference.',
+  [PayoutDecision.MARK_RETURNED]:
+    'Its amount is available to the business again, which is notified. The fee stays charged.',
+}
+
+function PayoutFacts({ payout }: { readonly payout: Payout }) {
+  const mayReadBusiness = useMay()(METHODS.getFloat)
+  return (
+    <MessageFacts
+      schema={PayoutSchema}
+      of={payout}
+      facts={[
+        'purpose',
+        ['To', ({ beneficiary }) => beneficiary?.accountName],
+        ['Account', ({ beneficiary }) => beneficiary && <Id text={beneficiary.accountNumber} />],
+        ['Bank', ({ beneficiary }) => beneficiary?.bankName],
+        'narration',
+        ['Fee', 'feeMinor'],
+        ['Duty', 'dutyMinor'],
+        'reference',
+        ['Requested', 'createdAt'],
+        ['By', ({ requestedBy }) => <Requester of={requestedBy} />],
+        ['Approval', ({ approvalReason }) => approvalReason],
+        ['Decided by', ({ decidedBy }) => decidedBy !== '' && <Requester of={decidedBy} />],
+        ['Note', ({ decisionNote }) => decisionNote],
+        ['Expires', 'expiresAt'],
+        ['Sent through', ({ bank }) => bank !== 0 && bankName(bank)],
+        ['Because', ({ routing }) => routing],
+        'bankReference',
+        ['Sent', 'submittedAt'],
+        ['Completed', 'completedAt'],
+        ['Session', 'sessionId'],
+        ['Failure', ({ failureReason }) => failureReason !== '' && <code>{failureReason}</code>],
+        [
+          'Refunds',
+          ({ transactionId, refundedSessionId }) =>
+            transactionId !== '' && (
+              <PageLink to={`/payments/${transactionId}`}>{refundedSessionId}</PageLink>
+            ),
+        ],
+        [
+          'Settlement',
+          ({ settlementId }) =>
+            settlementId !== '' && (
+              <PageLink to={`/settlement/${settlementId}`}>{settlementId}</PageLink>
+            ),
+        ],
+        ['Batch', 'batchId'],
+        ['Business', ({ businessId }) => mayReadBusiness && <BusinessLink id={businessId} />],
+        ['Mode', ({ live }) => (live ? 'Live' : 'Test')],
+      ]}
+    />
+  )
+}
