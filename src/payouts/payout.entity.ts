@@ -208,7 +208,10 @@ export const PayoutBeneficiaryEntity = defineEntity({
   ],
 })
 
-/** What was refunded of a payment, or is reserved for refunds: never more than was credited. */
+/**
+ * What was refunded of a payment, or is reserved for refunds: never more than was credited. `pendingMinor` is what refunds
+ * took from the pending balance and did not give back there.
+ */
 export const PayoutRefundEntity = defineEntity({
   name: 'PayoutRefund',
   tableName: 'payout_refund',
@@ -216,11 +219,16 @@ export const PayoutRefundEntity = defineEntity({
     transactionId: p.text().collation('C').primary(),
     amountMinor: p.bigint(),
     refundedMinor: p.bigint(),
+    pendingMinor: p.bigint(),
   },
   checks: [
     {
       name: 'payout_refund_refunded',
       expression: 'refunded_minor >= 0 and refunded_minor <= amount_minor',
+    },
+    {
+      name: 'payout_refund_pending',
+      expression: 'pending_minor >= 0 and pending_minor <= amount_minor',
     },
   ],
 })

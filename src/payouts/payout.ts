@@ -150,8 +150,16 @@ export interface BalanceChange {
 
 type Money = Pick<Payout, 'source' | 'amountMinor' | 'feeMinor' | 'dutyMinor'>
 
-/** The postings that a payout makes when it reaches a status; PENDING_APPROVAL or APPROVED at first. */
-export function postingsOf(payout: Money, to: PayoutStatus, isNew = false): PayoutPosting[] {
+/**
+ * The postings that a payout makes when it reaches a status; PENDING_APPROVAL or APPROVED at first.
+ *
+ * @param releasedTo where the money goes back to: `available` if the payment of a pending refund was settled meanwhile
+ */
+export function postingsOf(
+  payout: Money,
+  to: PayoutStatus,
+  { isNew = false, releasedTo = payout.source } = {},
+): PayoutPosting[] {
   const { source, amountMinor, feeMinor, dutyMinor } = payout
   const total = totalOf(payout)
   const posting = (
@@ -172,7 +180,7 @@ export function postingsOf(payout: Money, to: PayoutStatus, isNew = false): Payo
     case 'REJECTED':
     case 'CANCELLED':
     case 'EXPIRED':
-      return posting('release', 'reserved', source, total)
+      return posting('release', 'reserved', releasedTo, total)
     case 'RETURNED':
       return posting('return', 'paid_out', 'available', amountMinor)
     default:

@@ -69,10 +69,7 @@ export async function refundTransaction(
     refundedSessionId: transaction.sessionId,
     amountField,
   }
-  const result = await reserve(context, reservation, {
-    lock: async (client) => void (await getLocked(client, transactionId)),
-    prepare: (client) => addRefund(client, request),
-  })
+  const result = await reserve(context, reservation, (client) => addRefund(client, request))
   const refundableMinor =
     transaction.amountMinor - (await refundedMinor(durablePool, transactionId))
   return { ...result, refundableMinor }
@@ -115,9 +112,10 @@ function resolveRecipient(
 }
 
 /**
- * Adds to the refunds of a payment whose row and balance are locked.
+ * Adds to the refunds of a payment whose balance is locked.
  *
- * @returns its amount, and the balance that it is paid from: a settled payment is available
+ * @returns its amount, and the balance that it is paid from: `pending` until the payment is settled, as long as that has
+ * enough of it. What was refunded from there and sent back by the bank is available.
  * @throws Fault not_refundable, refund_exceeds_payment
  */
 async function addRefund(
@@ -135,12 +133,27 @@ async function addRefund(
       facts: { refundable_minor: `${left}` },
     })
   }
+  const isPending = !transaction.settled && (await pendingLeft(client, transaction)) >= amountMinor
   await client.query(
-    `insert into payout_refund (transaction_id, amount_minor, refunded_minor) values ($1, $2, $3)
-      on conflict (transaction_id) do update set refunded_minor = payout_refund.refunded_minor + excluded.refunded_minor`,
-    [transactionId, transaction.amountMinor, amountMinor],
+    `insert into payout_refund as refund (transaction_id, amount_minor, refunded_minor, pending_minor)
+      values ($1, $2, $3, $4)
+      on conflict (transaction_id) do update set refunded_minor = refund.refunded_minor + $3,
+        pending_minor = refund.pending_minor + $4`,
+    [transactionId, transaction.amountMinor, amountMinor, isPending ? amountMinor : 0n],
   )
-  return { amountMinor, source: transaction.settled ? 'available' : 'pending' }
+  return { amountMinor, source: isPending ? 'pending' : 'available' }
+}
+
+/** What refunds have left of the pending money of a payment. */
+async function pendingLeft(
+  client: PoolClient,
+  { id, amountMinor }: StoredTransaction,
+): Promise<bigint> {
+  const { rows } = await client.query<{ minor: string }>(
+    'select minor from refunded_pending($1) r (minor)',
+    [id],
+  )
+  return amountMinor - BigInt(rows[0]?.minor ?? 0)
 }
 
 async function refundedMinor(on: Queryable, transactionId: string): Promise<bigint> {

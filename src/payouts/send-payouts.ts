@@ -16,6 +16,7 @@ import {
 } from './payout.ts'
 import { RESOLUTION_MS, type TransferBank, transferBanks } from './resolve-name.ts'
 import {
+  changeIn,
   changePayout,
   PAYOUT_COLUMNS,
   type PayoutChange,
@@ -114,7 +115,7 @@ async function claimDue(
     const tasks: Claimed[] = []
     for (const payout of due) {
       const change = claimOf(context, options, payout, state)
-      const claimed = await changePayout(client, payout, change, context.clock.now())
+      const claimed = await changeIn(client, payout, change, context.clock.now())
       assert(claimed, 'a locked payout is as it was read')
       if (change.claimed) tasks.push({ payout: claimed, sinceMs, leaseMs: change.nextInMs ?? 0 })
     }

@@ -154,6 +154,10 @@ create function payout_posted() returns trigger language plpgsql as $$
       and coalesce(sum(amount_minor) filter (where p.kind = 'release'), 0)
         = case when new.status in ('FAILED', 'REJECTED', 'CANCELLED', 'EXPIRED')
           then new.amount_minor + new.fee_minor + new.duty_minor else 0 end
+      -- The money of a payment that was settled meanwhile is available.
+      and coalesce(bool_and(p.credit_account = case when new.source = 'pending' and exists (
+          select from ledger_posting l where l.transaction_id = new.transaction_id and l.kind = 'settlement')
+        then 'available' else new.source end) filter (where p.kind = 'release'), true)
       and coalesce(sum(amount_minor) filter (where p.kind = 'return'), 0)
         = case when new.status = 'RETURNED' then new.amount_minor else 0 end
     into is_posted from payout_posting p where p.payout_id = new.id;
@@ -197,27 +201,92 @@ create table payout_beneficiary (
 create index payout_beneficiary_last_used_index
   on payout_beneficiary (business_id, live, last_used_at, bank_code, account_number);
 
--- What was refunded of a payment, or is reserved for refunds: never more than was credited.
+-- What was refunded of a payment, or is reserved for refunds: never more than was credited. `pending_minor` is what refunds
+-- took from the pending balance and did not give back there: settlement settles the rest.
 create table payout_refund (
   transaction_id text collate "C" primary key,
   amount_minor bigint not null,
   refunded_minor bigint not null,
-  constraint payout_refund_refunded check (refunded_minor >= 0 and refunded_minor <= amount_minor)
+  pending_minor bigint not null,
+  constraint payout_refund_refunded check (refunded_minor >= 0 and refunded_minor <= amount_minor),
+  constraint payout_refund_pending check (pending_minor >= 0 and pending_minor <= amount_minor)
 );
 
 create function refunded_minor(of_transaction text) returns bigint language sql stable as $$
   select coalesce((select refunded_minor from payout_refund where transaction_id = of_transaction), 0) $$;
 
--- A refunded payment cannot be reversed: its money would leave twice.
+-- What refunds took of the pending money of a payment; no row: nothing. PostgreSQL expands it into the statement that
+-- joins it, so settling payments without refunds costs no calls.
+create function refunded_pending(of_transaction text) returns setof bigint language sql stable rows 1 as $$
+  select pending_minor from payout_refund where transaction_id = of_transaction $$;
+
+-- A refunded payment cannot be reversed: its money would leave twice. If a refund failed after the settlement, its money
+-- became available, and the mirror of the settlement would lack it.
 create function refund_guard() returns trigger language plpgsql as $$
   begin
-    if refunded_minor(new.id) > 0 then
+    if exists (select from payout_refund where transaction_id = new.id and (refunded_minor > 0 or pending_minor > 0)) then
       raise exception 'the payment % has refunds', new.id using errcode = 'integrity_constraint_violation';
     end if;
     return new;
   end $$;
 create trigger refund_guard before update of status on transaction for each row
   when (new.status = 'REVERSED' and old.status <> 'REVERSED') execute function refund_guard();
+
+-- A payment that was refunded while it was pending is settled with the rest: a posting of zero, if nothing is left.
+alter table ledger_posting drop constraint ledger_posting_amount,
+  add constraint ledger_posting_amount check (amount_minor > 0 or (kind = 'settlement' and amount_minor = 0));
+create or replace function settlement_posted() returns trigger language plpgsql as $$
+  declare
+    wrong text;
+  begin
+    if not exists (select from added where kind in ('settlement', 'fee', 'acceptance', 'split') or kind like 'share__') then
+      return null;
+    end if;
+    -- A held payment is accepted once, as the primary key has it, as a whole, and only while it is successful.
+    select a.transaction_id into wrong
+    from added a left join lateral (
+      select t.amount_minor, t.business_id, t.live, t.status from transaction t where t.id = a.transaction_id offset 0
+    ) t on true left join lateral (
+      select p.amount_minor, p.credit_account from ledger_posting p
+      where p.transaction_id = a.transaction_id and p.kind = 'payment' offset 0
+    ) p on true
+    where a.kind = 'acceptance' and (t.status, a.business_id, a.live, a.amount_minor, p.amount_minor, p.credit_account)
+      is distinct from ('SUCCESS', t.business_id, t.live, t.amount_minor, t.amount_minor, 'held')
+    limit 1;
+    if found then
+      raise exception 'the transaction % cannot be accepted so', wrong
+        using errcode = 'integrity_constraint_violation';
+    end if;
+    perform lock_settled(b.business_id, b.live, false) from (
+      select distinct business_id, live from added where kind in ('settlement', 'fee') order by 1, 2) b;
+    select s.transaction_id into wrong
+    from (
+      select transaction_id, sum(amount_minor) filter (where kind = 'settlement') as settlement,
+        coalesce(sum(amount_minor) filter (where kind = 'fee'), 0) as fee,
+        coalesce(sum(amount_minor) filter (where kind = 'split'), 0) as split,
+        coalesce(sum(amount_minor) filter (where kind like 'share__'), 0) as shares,
+        array_agg(distinct business_id) filter (where kind not like 'share__') as owners,
+        coalesce(array_agg(business_id) filter (where kind like 'share__'), '{}') as recipients,
+        array_agg(distinct live) as modes, count(distinct settlement_id) as settlements
+      from added where kind in ('settlement', 'fee', 'split') or kind like 'share__' group by transaction_id
+    ) s cross join lateral (
+      select business_id, live, amount_minor, status from transaction t where t.id = s.transaction_id offset 0
+    ) t cross join lateral (
+      select coalesce(sum(amount_minor) filter (where kind in ('payment', 'acceptance') and credit_account = 'pending'),
+          0) as payment,
+        count(*) filter (where kind like '%reversal') as reversals
+      from ledger_posting p where p.transaction_id = s.transaction_id
+    ) posted left join lateral refunded_pending(s.transaction_id) r (minor) on true
+    where t.status <> 'SUCCESS' or (owners, modes) is distinct from (array[t.business_id], array[t.live])
+      or t.business_id = any (recipients) or settlements <> 1 or settlement is distinct from t.amount_minor - coalesce(r.minor, 0)
+      or fee + split > settlement or split <> shares or payment <> t.amount_minor or reversals > 0
+    limit 1;
+    if found then
+      raise exception 'the transaction % cannot be settled so', wrong
+        using errcode = 'integrity_constraint_violation';
+    end if;
+    return null;
+  end $$;
 
 -- What is stopped: everything (scope GLOBAL, target empty), a bank or a business.
 create table payout_pause (
