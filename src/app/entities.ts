@@ -40,6 +40,7 @@ import {
   PayoutPostingEntity,
   PayoutRefundEntity,
   PayoutStepEntity,
+  SettlementPayoutEntity,
 } from '../payouts/payout.entity.ts'
 import type { Entities } from '../postgres/orm.ts'
 import { RunEntity } from '../reconciliation/run.entity.ts'
@@ -127,5 +128,6 @@ export const ENTITIES: Entities = [
   PayoutBeneficiaryEntity,
   PayoutPauseEntity,
   PayoutPolicyEntity,
+  SettlementPayoutEntity,
   FloatEntity,
 ]

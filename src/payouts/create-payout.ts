@@ -105,6 +105,9 @@ export async function createPayout(
 /** The largest narration. */
 const NARRATION_MAX = 100
 
+/** How references of payouts of settlements begin: no other payout may have such a one. */
+export const SETTLEMENT_REFERENCE = 'settlement:'
+
 /** A payout that refunds and settles nothing, and is in no batch. */
 export const NO_ORIGIN = { transactionId: '', refundedSessionId: '', settlementId: '', batchId: '' }
 
@@ -137,7 +140,11 @@ export async function reserve(
   prepare?: (client: PoolClient) => Promise<Pick<Reservation, 'source' | 'amountMinor'>>,
 ): Promise<{ readonly payout: Payout; readonly replayed: boolean }> {
   const { database, semaphore, onCommit, wake } = context
-  const { businessId } = reservation
+  const { businessId, purpose, reference } = reservation
+  if (purpose !== 'SETTLEMENT' && reference.startsWith(SETTLEMENT_REFERENCE)) {
+    const message = `must not begin with "${SETTLEMENT_REFERENCE}"`
+    throw invalidFields([{ field: 'reference', message }])
+  }
   const policies = await readPolicies(database.orm.em.fork(), businessId)
   const result = await semaphore(() =>
     inTransaction(database.durablePool, async (client) => {

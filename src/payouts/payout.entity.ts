@@ -281,6 +281,29 @@ export const PayoutPolicyEntity = defineEntity({
   ],
 })
 
+/** A completed settlement that is paid out. `nextAt` is when it is looked at next; null: never. */
+export const SettlementPayoutEntity = defineEntity({
+  name: 'SettlementPayout',
+  tableName: 'settlement_payout',
+  properties: {
+    settlementId: p.text().primary(),
+    businessId: p.text(),
+    live: p.boolean(),
+    netMinor: p.bigint(),
+    /** How often nothing could be requested. */
+    refusals: p.integer().default(0),
+    detail: p.text().default(''),
+    nextAt: p.datetime(3).nullable(),
+  },
+  indexes: [
+    {
+      name: 'settlement_payout_due_index',
+      expression: (columns, _table, indexName) =>
+        `create index ${indexName} on "settlement_payout" (${columns.nextAt}) where next_at is not null`,
+    },
+  ],
+})
+
 /** What the operator's account at a bank had when one instance last read it. */
 export const FloatEntity = defineEntity({
   name: 'BankFloat',

@@ -318,6 +318,19 @@ create table payout_policy (
   constraint payout_policy_settle_to check (settle_to is null or business_id <> '')
 );
 
+-- Completed settlements that are paid out. They are found by following the log from its present end.
+create table settlement_payout (
+  settlement_id text primary key,
+  business_id text not null,
+  live boolean not null,
+  net_minor bigint not null,
+  refusals int not null default 0,
+  detail text not null default '',
+  next_at timestamptz(3)
+);
+create index settlement_payout_due_index on settlement_payout (next_at) where next_at is not null;
+insert into log_follower (name, position, epoch) select 'payouts', position, epoch from sequencer;
+
 -- What the operator's account at a bank had when one instance last read it.
 create table bank_float (
   bank text not null,
