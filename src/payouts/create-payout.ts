@@ -315,6 +315,8 @@ async function requireBalance(
   { businessId, live, source, amountField }: Reservation,
   totalMinor: bigint,
 ): Promise<void> {
+  // A held payment is in no balance; whoever requests its return has locked it.
+  if (source === 'held') return
   const balance = await readCurrentBalance(client, { businessId, live })
   const hasMinor = source === 'available' ? balance.availableMinor : balance.pendingMinor
   if (hasMinor >= totalMinor) return

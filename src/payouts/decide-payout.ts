@@ -5,6 +5,7 @@ import { Fault } from '../core/errors.ts'
 import { inTransaction } from '../postgres/in-transaction.ts'
 import { type PayoutContext, requesterOf } from './create-payout.ts'
 import { NEVER_SEEN, type Payout, type PayoutStatus, RETURN_CHECKS_HOURS } from './payout.ts'
+import { completePaidReturn } from './refund-transaction.ts'
 import { askBank } from './send-payouts.ts'
 import { changeIn, findPayout, lockPayout, type PayoutChange } from './store.ts'
 
@@ -184,6 +185,7 @@ async function decide(
       { actor: requesterOf(actor), ...change },
       clock.now(),
     )
+    await completePaidReturn(client, after, actor, clock.now())
     await appendAudit(client, actor, {
       action,
       targetId: payout.id,

@@ -105,7 +105,7 @@ export const PayoutEntity = defineEntity({
       expression:
         "purpose in ('PAYOUT', 'REFUND', 'SETTLEMENT') and (purpose = 'REFUND') = (transaction_id is not null) and (purpose = 'SETTLEMENT') = (settlement_id is not null)",
     },
-    { name: 'payout_source', expression: "source in ('available', 'pending')" },
+    { name: 'payout_source', expression: "source in ('available', 'pending', 'held')" },
     {
       name: 'payout_status',
       expression:
@@ -142,11 +142,11 @@ export const PayoutStepEntity = defineEntity({
 
 /** The legal postings: see TRANSITIONS in payout.ts. */
 const MOVEMENTS = `case kind
-    when 'reservation' then debit_account in ('available', 'pending') and credit_account = 'reserved'
-    when 'payment' then debit_account = 'reserved' and credit_account = 'paid_out'
+    when 'reservation' then debit_account in ('available', 'pending', 'held') and credit_account = 'reserved'
+    when 'payment' then debit_account = 'reserved' and credit_account in ('paid_out', 'held')
     when 'fee' then debit_account = 'reserved' and credit_account = 'fees'
     when 'duty' then debit_account = 'reserved' and credit_account = 'duty'
-    when 'release' then debit_account = 'reserved' and credit_account in ('available', 'pending')
+    when 'release' then debit_account = 'reserved' and credit_account in ('available', 'pending', 'held')
     when 'return' then debit_account = 'paid_out' and credit_account = 'available'
     else false end`
 

@@ -64,8 +64,11 @@ export function isFinal(status: PayoutStatus): boolean {
 /** What a payout is for. */
 export type PayoutPurpose = 'PAYOUT' | 'REFUND' | 'SETTLEMENT'
 
-/** The balance that a payout is paid from. */
-export type Source = 'available' | 'pending'
+/**
+ * The ledger account that a payout is paid from. `held`: it returns a held payment, which is in no balance, and whose
+ * reversal follows in the commit that states the payout PAID.
+ */
+export type Source = 'available' | 'pending' | 'held'
 
 /** Where the money goes. */
 export interface Destination {
@@ -172,7 +175,8 @@ export function postingsOf(
   switch (to) {
     case 'PAID':
       return [
-        ...posting('payment', 'reserved', 'paid_out', amountMinor),
+        // The reversal of a held payment takes it from there.
+        ...posting('payment', 'reserved', source === 'held' ? 'held' : 'paid_out', amountMinor),
         ...posting('fee', 'reserved', 'fees', feeMinor),
         ...posting('duty', 'reserved', 'duty', dutyMinor),
       ]

@@ -127,7 +127,7 @@ function unknownAccount(
   return { field: `${prefix}accountNumber`, message }
 }
 
-/** Seals a resolved account for payouts of one business, for 15 minutes. */
+/** Encrypts a resolved account for payouts of one business, for 15 minutes. */
 export function sealResolution(
   { encrypter }: Pick<NameContext, 'encrypter'>,
   owner: Owner,

@@ -1,3 +1,4 @@
+import { systemActor } from '../auth/caller.ts'
 import { BANK_FACTS, type BankCode } from '../banks/bank.ts'
 import { plainText } from '../banks/bank-fields.ts'
 import type { FoundTransfer, SendResult, TransferOrder, TransferState } from '../banks/transfer.ts'
@@ -14,6 +15,7 @@ import {
   RETURN_CHECKS_HOURS,
   UNCLEAR_MS_MAX,
 } from './payout.ts'
+import { completePaidReturn } from './refund-transaction.ts'
 import { RESOLUTION_MS, type TransferBank, transferBanks } from './resolve-name.ts'
 import {
   changeIn,
@@ -469,14 +471,17 @@ function nextCheck({ completedAtMs = 0 }: Payout, nowMs: number): Pick<PayoutCha
 
 /** Stores what became of a payout, unless another instance has taken it up since. */
 async function record(
-  { database, clock, log, onCommit }: PayoutContext,
+  { database, clock, log, encrypter, onCommit }: PayoutContext,
   { onPaid }: SenderOptions,
   payout: Payout,
   changes: readonly PayoutChange[],
 ): Promise<void> {
   let current = payout
   for (const change of changes) {
-    const after = await changePayout(database.durablePool, current, change, clock.now())
+    const nowMs = clock.now()
+    const after = await changePayout(database.durablePool, current, change, nowMs, (client, paid) =>
+      completePaidReturn(client, paid, systemActor(encrypter), nowMs),
+    )
     if (after === undefined) {
       log.warn(
         { payoutId: payout.id },

@@ -150,8 +150,9 @@ export async function insertPayout(client: Queryable, payout: NewPayout): Promis
           set account_name = excluded.account_name, last_used_at = excluded.last_used_at
       )
       insert into outbox (event_id, business_id, live, kind, occurred_at, payload, subject_id, pending_minor,
-        available_minor, fees_minor)
-      values ($29, $2, $3, $30, $21, $31, $1, $32, $33, $34)`,
+        available_minor, fees_minor, nets_zero)
+      -- nets_zero: the return of a held payment belongs to the statement.
+      values ($29, $2, $3, $30, $21, $31, $1, $32::bigint, $33::bigint, $34::bigint, ($32, $33) = (0, 0))`,
     values: [
       id,
       businessId,
@@ -227,10 +228,14 @@ export interface PayoutChange {
   readonly claimed?: true
 }
 
+/** Runs in the transaction that changes a payout, after the change. */
+type OnChanged = (client: PoolClient, after: Payout) => Promise<void>
+
 /**
  * Changes a payout: its row, its postings, its history, and its event if it has one. It changes nothing if the payout is
  * no longer as it was read, or another instance took it up since.
  *
+ * @param onChanged needed unless it is paid from `available`
  * @returns undefined if nothing changed
  */
 export async function changePayout(
@@ -238,12 +243,15 @@ export async function changePayout(
   before: Payout,
   change: PayoutChange,
   nowMs: number,
+  onChanged?: OnChanged,
 ): Promise<Payout | undefined> {
-  // One statement changes it all. Only a refund of a pending payment needs a lock before.
+  // One statement changes it all. Only refunds of payments that are pending or held need more.
   if (before.source === 'available') return changeClaimed(pool, before, change, nowMs)
   return inTransaction(pool, async (client) => {
     await lockPayout(client, before.id)
-    return changeIn(client, before, change, nowMs)
+    const after = await changeIn(client, before, change, nowMs)
+    if (after !== undefined) await onChanged?.(client, after)
+    return after
   })
 }
 
@@ -267,7 +275,7 @@ async function lockSource(
   client: PoolClient,
   { source, businessId, live, transactionId }: Payout,
 ): Promise<Source> {
-  if (source === 'available') return source
+  if (source !== 'pending') return source
   await client.query('select lock_settled($1, $2, true)', [businessId, live])
   const { rows } = await client.query<{ is_settled: boolean }>(
     `select exists (select from ledger_posting
@@ -333,11 +341,11 @@ async function changeClaimed(
         where $24 and payout_day.business_id = changed.business_id and payout_day.live = changed.live
           and payout_day.day = $25
       ), refund as (
-        -- A payment whose refund was sent back may be refunded again.
+        -- A payment whose refund was sent back may be refunded again; a returned one is reversed, and has no refund.
         update payout_refund set refunded_minor = refunded_minor - changed.amount_minor,
           pending_minor = pending_minor - case when $34 then changed.amount_minor else 0 end
         from changed
-        where ($24 or $4 = 'RETURNED') and payout_refund.transaction_id = changed.transaction_id
+        where $35 and payout_refund.transaction_id = changed.transaction_id
       ), published as (
         -- nets_zero: it belongs to the statement also if it has no fee.
         insert into outbox (event_id, business_id, live, kind, occurred_at, payload, subject_id, pending_minor,
@@ -377,6 +385,7 @@ async function changeClaimed(
       after.resolvedBank ?? null,
       after.enquiryReference,
       postings.some(({ kind, credit }) => kind === 'release' && credit === 'pending'),
+      isReleased || (moved && status === (before.source === 'held' ? 'PAID' : 'RETURNED')),
     ],
   })
   return rowCount === 0 ? undefined : after

@@ -67,8 +67,8 @@ export async function verifyPayouts(
       ), refunded as (
         -- What the refunds of a payment must add up to, against what is kept of them.
         select transaction_id,
-          sum(amount_minor) filter (where status not in ('FAILED', 'REJECTED', 'CANCELLED', 'EXPIRED', 'RETURNED'))
-            as minor,
+          sum(amount_minor) filter (where status not in ('FAILED', 'REJECTED', 'CANCELLED', 'EXPIRED', 'RETURNED')
+            and (source, status) <> ('held', 'PAID')) as minor,
           coalesce(sum((select sum(case 'pending' when debit_account then amount_minor when credit_account
             then -amount_minor else 0 end) from payout_posting where payout_id = payout.id)), 0) as pending
         from payout where business_id = $1 and live = $2 and transaction_id is not null group by transaction_id

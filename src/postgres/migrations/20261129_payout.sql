@@ -48,7 +48,7 @@ create table payout (
   constraint payout_amount check (amount_minor > 0 and fee_minor >= 0 and duty_minor >= 0),
   constraint payout_purpose check (purpose in ('PAYOUT', 'REFUND', 'SETTLEMENT')
     and (purpose = 'REFUND') = (transaction_id is not null) and (purpose = 'SETTLEMENT') = (settlement_id is not null)),
-  constraint payout_source check (source in ('available', 'pending')),
+  constraint payout_source check (source in ('available', 'pending', 'held')),
   constraint payout_status check (status in ('PENDING_APPROVAL', 'APPROVED', 'SUBMITTING', 'UNKNOWN', 'MANUAL_REVIEW',
     'PAID', 'FAILED', 'REJECTED', 'CANCELLED', 'EXPIRED', 'RETURNED')),
   constraint payout_completed check ((completed_at is not null) = (status in ('PAID', 'FAILED', 'REJECTED', 'CANCELLED',
@@ -94,11 +94,11 @@ create table payout_posting (
   constraint payout_posting_payout_id_foreign foreign key (payout_id) references payout (id),
   constraint payout_posting_amount check (amount_minor > 0),
   constraint payout_posting_movement check (case kind
-    when 'reservation' then debit_account in ('available', 'pending') and credit_account = 'reserved'
-    when 'payment' then debit_account = 'reserved' and credit_account = 'paid_out'
+    when 'reservation' then debit_account in ('available', 'pending', 'held') and credit_account = 'reserved'
+    when 'payment' then debit_account = 'reserved' and credit_account in ('paid_out', 'held')
     when 'fee' then debit_account = 'reserved' and credit_account = 'fees'
     when 'duty' then debit_account = 'reserved' and credit_account = 'duty'
-    when 'release' then debit_account = 'reserved' and credit_account in ('available', 'pending')
+    when 'release' then debit_account = 'reserved' and credit_account in ('available', 'pending', 'held')
     when 'return' then debit_account = 'paid_out' and credit_account = 'available'
     else false end)
 );
@@ -170,10 +170,10 @@ create function payout_posted() returns trigger language plpgsql as $$
 create constraint trigger payout_posted after insert or update of status on payout deferrable initially deferred
   for each row execute function payout_posted();
 
--- What a business has reserved for payouts that are not final.
+-- What a business has reserved of its balances for payouts that are not final. Held payments are in no balance.
 create function reserved_minor(of_business text, in_live boolean) returns numeric language sql stable as $$
   select coalesce(sum(amount_minor + fee_minor + duty_minor), 0) from payout
-  where business_id = of_business and live = in_live and completed_at is null $$;
+  where business_id = of_business and live = in_live and completed_at is null and source <> 'held' $$;
 
 -- What a business requested on a day in Lagos, less what was not paid: for its limits.
 create table payout_day (
