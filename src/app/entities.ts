@@ -43,6 +43,7 @@ import {
   PayoutReconciliationEntity,
   PayoutRefundEntity,
   PayoutStepEntity,
+  SettlementPayoutEntity,
 } from '../payouts/payout.entity.ts'
 import type { Entities } from '../postgres/orm.ts'
 import { RunEntity } from '../reconciliation/run.entity.ts'
@@ -133,5 +134,6 @@ export const ENTITIES: Entities = [
   PayoutPauseEntity,
   PayoutReconciliationEntity,
   PayoutPolicyEntity,
+  SettlementPayoutEntity,
   FloatEntity,
 ]

@@ -126,7 +126,7 @@ export const PayoutEntity = defineEntity({
       expression:
         "purpose in ('PAYOUT', 'REFUND', 'SETTLEMENT') and (purpose = 'REFUND') = (transaction_id is not null) and (purpose = 'SETTLEMENT') = (settlement_id is not null)",
     },
-    { name: 'payout_source', expression: "source in ('available', 'pending')" },
+    { name: 'payout_source', expression: "source in ('available', 'pending', 'held')" },
     {
       name: 'payout_status',
       expression:
@@ -163,11 +163,11 @@ export const PayoutStepEntity = defineEntity({
 
 /** The legal postings: see TRANSITIONS in payout.ts. */
 const MOVEMENTS = `case kind
-    when 'reservation' then debit_account in ('available', 'pending') and credit_account = 'reserved'
-    when 'payment' then debit_account = 'reserved' and credit_account = 'paid_out'
+    when 'reservation' then debit_account in ('available', 'pending', 'held') and credit_account = 'reserved'
+    when 'payment' then debit_account = 'reserved' and credit_account in ('paid_out', 'held')
     when 'fee' then debit_account = 'reserved' and credit_account = 'fees'
     when 'duty' then debit_account = 'reserved' and credit_account = 'duty'
-    when 'release' then debit_account = 'reserved' and credit_account in ('available', 'pending')
+    when 'release' then debit_account = 'reserved' and credit_account in ('available', 'pending', 'held')
     when 'return' then debit_account = 'paid_out' and credit_account = 'available'
     else false end`
 
@@ -229,7 +229,10 @@ export const PayoutBeneficiaryEntity = defineEntity({
   ],
 })
 
-/** What was refunded of a payment, or is reserved for refunds: never more than was credited. */
+/**
+ * What was refunded of a payment, or is reserved for refunds: never more than was credited. `pendingMinor` is what refunds
+ * took from the pending balance and did not give back there.
+ */
 export const PayoutRefundEntity = defineEntity({
   name: 'PayoutRefund',
   tableName: 'payout_refund',
@@ -237,11 +240,16 @@ export const PayoutRefundEntity = defineEntity({
     transactionId: p.text().collation('C').primary(),
     amountMinor: p.bigint(),
     refundedMinor: p.bigint(),
+    pendingMinor: p.bigint(),
   },
   checks: [
     {
       name: 'payout_refund_refunded',
       expression: 'refunded_minor >= 0 and refunded_minor <= amount_minor',
+    },
+    {
+      name: 'payout_refund_pending',
+      expression: 'pending_minor >= 0 and pending_minor <= amount_minor',
     },
   ],
 })
@@ -290,6 +298,29 @@ export const PayoutPolicyEntity = defineEntity({
     {
       name: 'payout_policy_settle_to',
       expression: "settle_to is null or business_id <> ''",
+    },
+  ],
+})
+
+/** A completed settlement that is paid out. `nextAt` is when it is looked at next; null: never. */
+export const SettlementPayoutEntity = defineEntity({
+  name: 'SettlementPayout',
+  tableName: 'settlement_payout',
+  properties: {
+    settlementId: p.text().primary(),
+    businessId: p.text(),
+    live: p.boolean(),
+    netMinor: p.bigint(),
+    /** How often nothing could be requested. */
+    refusals: p.integer().default(0),
+    detail: p.text().default(''),
+    nextAt: p.datetime(3).nullable(),
+  },
+  indexes: [
+    {
+      name: 'settlement_payout_due_index',
+      expression: (columns, _table, indexName) =>
+        `create index ${indexName} on "settlement_payout" (${columns.nextAt}) where next_at is not null`,
     },
   ],
 })

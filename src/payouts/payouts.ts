@@ -6,6 +6,7 @@ import { createSemaphore } from '../postgres/semaphore.ts'
 import type { PayoutContext } from './create-payout.ts'
 import { createReadFloats } from './float.ts'
 import { createPayoutCounter } from './metrics.ts'
+import { createPaySettlements } from './pay-settlements.ts'
 import type { Payout } from './payout.ts'
 import { createReconcilePayouts, type ReconcileTimes } from './reconcile-payouts.ts'
 import { createPayoutRpc } from './rpc.ts'
@@ -23,7 +24,7 @@ interface Options {
   readonly reconcileTimes: ReconcileTimes
 }
 
-/** The payouts of this process: its RPCs, and the loops that send, ask, read floats and reconcile. */
+/** The payouts of this process: its RPCs, and the loops that send, ask, read floats, reconcile and pay settlements out. */
 export function createPayouts(
   runtime: Runtime,
   { bankOf, encrypter, institutions, isOpen, onPaid, reconcileTimes }: Options,
@@ -40,6 +41,7 @@ export function createPayouts(
   const sender = createSendPayouts(context, { isOpen, onPaid })
   const floats = createReadFloats(context)
   const reconciliation = createReconcilePayouts(context, reconcileTimes)
+  const settlements = createPaySettlements(context)
   return {
     context,
     rpc: createPayoutRpc(context),
@@ -47,9 +49,10 @@ export function createPayouts(
       sender.start()
       floats.start()
       reconciliation.start()
+      settlements.start()
     },
     async stop() {
-      await Promise.all([sender, floats, reconciliation].map((loop) => loop.stop()))
+      await Promise.all([sender, floats, reconciliation, settlements].map((loop) => loop.stop()))
     },
   }
 }
