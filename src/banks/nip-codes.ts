@@ -40,3 +40,14 @@ export function readNipCode(code: string, cause: string): TransferState {
 
 /** The code with which the interbank switch says that the beneficiary's bank has no such account. */
 export const NIP_INVALID_ACCOUNT = '07'
+
+const RETURNED =
+  /^(?!.*\b(not|never|pending|progress|awaiting|unable|cannot|could|failed to|to be)\b).*\b(reversed|returned)\b/i
+
+/**
+ * Whether the text of a transfer's state says that the money came back. A guess: no document of a bank here says how
+ * its status query shows that.
+ */
+export function saysReturned(text: string): boolean {
+  return RETURNED.test(text)
+}

@@ -73,6 +73,15 @@ async function whenAnswered(status: number, body: object) {
   }
 }
 
+test('the name is the one that the bank returns, whoever that is', async () => {
+  const { transfers, fake } = await start()
+  fake.faults.add('enquire', 'wrong name')
+  expect(await transfers.enquireName(transferOrder().beneficiary, signal)).toMatchObject({
+    kind: 'found',
+    accountName: 'SOMEBODY ELSE',
+  })
+})
+
 describe('only a clear statement is final', () => {
   test.each([
     [200, '05', 'Do not honor', 'failed'],
@@ -85,6 +94,12 @@ describe('only a clear statement is final', () => {
     [502, '00', 'Approved or completed successfully', 'unknown'],
     [400, '00', 'Approved or completed successfully', 'unknown'],
     [200, '', '', 'unknown'],
+    [200, '05', 'Invalid username or password', 'unknown'],
+    [200, '01', 'Status unknown, please wait for settlement report', 'pending'],
+    [200, '25', 'Transaction not found', 'unknown'],
+    [200, '21', 'Transaction reversed', 'returned'],
+    [200, '96', 'Reversal in progress', 'unknown'],
+    [200, '96', 'Transaction could not be reversed', 'unknown'],
   ])('HTTP %i with code "%s" (%s): %s', async (status, responseCode, responseMessage, kind) => {
     const result = await whenAnswered(status, { responseCode, responseMessage })
     expect(result).toEqual({ sent: kind, found: kind })

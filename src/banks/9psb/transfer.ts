@@ -20,7 +20,7 @@ import {
   BankUnreachableError,
   parseBankJson,
 } from '../http/bank-http.ts'
-import { NIP_INVALID_ACCOUNT, readNipCode } from '../nip-codes.ts'
+import { NIP_INVALID_ACCOUNT, readNipCode, saysReturned } from '../nip-codes.ts'
 import type {
   FloatReading,
   FoundTransfer,
@@ -149,11 +149,10 @@ function toFound(order: TransferOrder, response: NinePsbResponse): FoundTransfer
   if (reference !== '' && reference !== order.reference) {
     return { kind: 'unknown', cause: `${cause}; for another reference` }
   }
-  const isQueryDone = textOf(body, 'status').toUpperCase() === 'SUCCESS'
-  if (!isQueryDone && /transaction.*not found|no (record|transaction)/i.test(cause)) {
+  const query = textOf(body, 'status').toUpperCase()
+  if (query === 'FAILED' && /transaction not found/i.test(cause))
     return { kind: 'not found', cause }
-  }
-  if (!isQueryDone || reference === '') return { kind: 'unknown', cause }
+  if (query !== 'SUCCESS' || reference === '') return { kind: 'unknown', cause }
   const message = plainText(textOf(body, 'data.responseMessage'), 200)
   const ofTransfer = `status ${JSON.stringify(plainText(status, 20))}, responseCode ${JSON.stringify(plainText(code, 20))}: ${message}`
   return code === APPROVED && status === 'SUCCESS'
@@ -165,8 +164,7 @@ const PENDING: ReadonlySet<string> = new Set(['PENDING', 'PROCESSING', 'IN_PROGR
 
 /** The state of a transfer that is not approved. */
 function toState(status: string, code: string, cause: string): TransferState {
-  // A guess: no document says how a requery shows money that came back.
-  if (/revers|returned/i.test(cause)) return { kind: 'returned', cause }
+  if (saysReturned(cause)) return { kind: 'returned', cause }
   if (PENDING.has(status)) return { kind: 'pending', cause }
   if (status !== 'FAILED') return { kind: 'unknown', cause }
   if (/insufficient/i.test(cause)) return { kind: 'failed', reason: 'insufficient_float', cause }

@@ -10,7 +10,7 @@ import {
   textOf,
 } from '../bank-fields.ts'
 import { type BankApi, BankUnreachableError, parseBankJson } from '../http/bank-http.ts'
-import { NIP_INVALID_ACCOUNT, readNipCode } from '../nip-codes.ts'
+import { NIP_INVALID_ACCOUNT, readNipCode, saysReturned } from '../nip-codes.ts'
 import type {
   FloatReading,
   FoundTransfer,
@@ -153,7 +153,7 @@ function toFound(order: TransferOrder, reply: Reply): FoundTransfer {
   if (reference !== '' && reference !== order.reference) {
     return { kind: 'unknown', cause: `${cause}; for another reference` }
   }
-  if (code !== APPROVED && /transaction.*(does not exist|not found)/i.test(message)) {
+  if (code === MISSING && /transaction does not exist/i.test(message)) {
     return { kind: 'not found', cause }
   }
   // Without our reference, the code is about the query, not about the transfer.
@@ -167,8 +167,7 @@ function toFound(order: TransferOrder, reply: Reply): FoundTransfer {
 
 /** The state of a transfer that is not approved. */
 function toState({ code, message, cause }: Responded): TransferState {
-  // A guess: the bank's pages do not say how a status query shows money that came back.
-  if (/revers|returned/i.test(message)) return { kind: 'returned', cause }
+  if (saysReturned(message)) return { kind: 'returned', cause }
   if (/insufficient/i.test(message)) {
     return { kind: 'failed', reason: 'insufficient_float', cause }
   }
@@ -212,6 +211,10 @@ function toFloat(account: string, reply: Reply): FloatReading {
 
 const APPROVED = '00'
 const REFERENCE_EXISTS = '7709'
+/** Of a transfer only with its text: at the interbank switch the same code means that the state is unknown. */
+const MISSING = '01'
+
+const DENIAL = /authenticat|unauthori[sz]ed|credential|password|user ?name|permission|ip address/i
 
 /** What came of a call. */
 type Reply =
@@ -266,8 +269,7 @@ function toReply(status: number, body: unknown): Reply {
   const code = textOf(body, 'responseCode')
   const message = plainText(textOf(body, 'responseMessage'), 200)
   const cause = `HTTP ${status}, responseCode ${JSON.stringify(plainText(code, 20))}: ${message}`
-  const isDenied =
-    status === 401 || status === 403 || /authenticat|unauthori[sz]ed|credential/i.test(message)
+  const isDenied = status === 401 || status === 403 || DENIAL.test(message)
   // The bank's pages show "does not exist" with 401 as well, so a code of its application counts first.
   if (isDenied && code !== APPROVED && status < 500 && !/exist/i.test(message)) {
     return { kind: 'denied', cause }
