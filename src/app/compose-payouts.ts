@@ -17,13 +17,16 @@ interface Options {
 }
 
 /** Money out: payouts through the banks that can pay. */
-export function composePayouts(runtime: Runtime, { encrypter, payments, timeText }: Options) {
+export function composePayouts(
+  runtime: Runtime,
+  { config, encrypter, payments, timeText }: Options,
+) {
   const { bankOf, isSimulated, conditions, recordPayment } = payments
   const isReal = (bank: BankCode, live: boolean) => live && !isSimulated(bank)
   return createPayouts(runtime, {
     bankOf,
     encrypter,
-    institutions: createInstitutions(),
+    institutions: createInstitutions(config.institutionsFile),
     isOpen: (bank, live) => !isReal(bank, live) || conditions.get(bank)?.().breaker !== 'open',
     onPaid: (payout) => creditOwnAccount(runtime, { timeText, recordPayment, isSimulated }, payout),
   })

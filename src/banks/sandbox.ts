@@ -5,6 +5,7 @@ import type { Pool } from 'pg'
 import type { Clock } from '../core/clock.ts'
 import type { AccountOrder, AccountResult, BankConnector } from './bank.ts'
 import { BANK_FACTS } from './bank.ts'
+import { createInstitutions, isNubanFault } from './institutions.ts'
 import { nuban } from './nuban.ts'
 import type { FoundTransfer, TransferConnector, TransferOrder } from './transfer.ts'
 
@@ -123,7 +124,7 @@ const PAYS_AFTER_MS = 5_000
 const RETURNS_AFTER_MS = 60_000
 
 /** Short, so that a lost transfer soon waits for an operator. */
-const CONSISTENCY_MS = 30_000
+const CONSISTENCY_MS = 8_000
 
 const FLOAT_MINOR = 1_000_000_000_000n
 
@@ -135,12 +136,18 @@ const SENT_MAX = 10_000
  * process remembers when it sent one: others, and this one after a restart, take it for long ago.
  */
 function createTransfers(clock: Clock): TransferConnector {
+  const institutions = createInstitutions()
   const sentAtMs = new LRUCache<string, number>({ max: SENT_MAX })
   const ageMs = ({ reference }: TransferOrder) => clock.now() - (sentAtMs.get(reference) ?? 0)
   return {
     consistencyMs: CONSISTENCY_MS,
-    async enquireName({ accountNumber }) {
-      return isMagic(accountNumber, 'isUnknown')
+    async enquireName({ bankCode, accountNumber }) {
+      const institution = institutions.find(bankCode)
+      const isMistyped =
+        institution !== undefined &&
+        isNubanFault(institution, accountNumber) &&
+        !isAnyMagic(accountNumber)
+      return isMistyped || isMagic(accountNumber, 'isUnknown')
         ? { kind: 'not found', cause: 'the simulated bank has no such account' }
         : { kind: 'found', accountName: simulatedName(accountNumber), enquiryReference: '' }
     },
@@ -176,6 +183,10 @@ function stateAt(order: TransferOrder, ageMs: number): FoundTransfer {
     return { kind: 'returned', cause: 'sent back by the simulated bank of the beneficiary' }
   }
   return { kind: 'paid', sessionId: sessionIdOf(order) }
+}
+
+function isAnyMagic(accountNumber: string): boolean {
+  return Object.values(MAGIC_ACCOUNTS).some((digits) => accountNumber.startsWith(digits))
 }
 
 function isMagic(accountNumber: string, kind: keyof typeof MAGIC_ACCOUNTS): boolean {

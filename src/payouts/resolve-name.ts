@@ -61,21 +61,19 @@ export interface TransferBank {
   readonly callTimeoutMs: number
 }
 
-/** The institution of a request. @throws Fault validation_failed (it is unknown, or the number cannot be its) */
+/** @throws Fault validation_failed (there is no such institution) */
 function institutionOf(
   institutions: Institutions,
-  { bankCode, accountNumber, field }: RequestedAccount,
+  { bankCode, field }: RequestedAccount,
 ): Institution {
-  const fieldOf = (name: string) => (field === '' ? name : `${field}.${name}`)
   const found = institutions.find(bankCode)
   if (found === undefined) {
     throw invalidFields([
-      { field: fieldOf('bankCode'), message: 'is no institution: see ListBanks' },
+      {
+        field: field === '' ? 'bankCode' : `${field}.bankCode`,
+        message: 'is no institution: see ListBanks',
+      },
     ])
-  }
-  if (isNubanFault(found, accountNumber)) {
-    const message = `has a wrong check digit for ${found.name}`
-    throw invalidFields([{ field: fieldOf('accountNumber'), message }])
   }
   return found
 }
@@ -117,9 +115,16 @@ export async function enquireName(
   throw new Fault('bank_unavailable', text, { retryAfterSeconds: 30, cause: causes.join('; ') })
 }
 
-function unknownAccount({ field }: RequestedAccount, { name }: Institution): FieldFault {
+/** The bank decides: some account numbers have no valid check digit. */
+function unknownAccount(
+  { accountNumber, field }: RequestedAccount,
+  institution: Institution,
+): FieldFault {
+  const isMistyped = isNubanFault(institution, accountNumber)
+  const hint = isMistyped ? ': its check digit is wrong for this institution' : ''
   const prefix = field === '' ? '' : `${field}.`
-  return { field: `${prefix}accountNumber`, message: `is no account of ${name}` }
+  const message = `is no account of ${institution.name}${hint}`
+  return { field: `${prefix}accountNumber`, message }
 }
 
 /** Seals a resolved account for payouts of one business, for 15 minutes. */

@@ -247,8 +247,10 @@ async function handle(
 ): Promise<void> {
   const { payout } = claimed
   if (payout.status === 'SUBMITTING') {
-    const result = await sendToBank(context, claimed)
-    await record(context, options, payout, afterSending(payout, result))
+    const named = await nameAtBank(context, payout)
+    const [sent, result] =
+      'kind' in named ? [payout, named] : [named, await sendToBank(context, claimed, named)]
+    await record(context, options, sent, afterSending(sent, result))
     return
   }
   const found = await askBank(context, payout)
@@ -258,37 +260,53 @@ async function handle(
 /** Sends a payout whose claim is committed. Every failure is a result. */
 async function sendToBank(
   context: PayoutContext,
-  { payout, sinceMs, leaseMs }: Claimed,
+  { sinceMs, leaseMs }: Claimed,
+  payout: Payout,
 ): Promise<SendResult> {
   const bank = bankOfPayout(context, payout)
-  if (bank === undefined) return { kind: 'not sent', cause: 'the bank is not connected any more' }
-  const { transfers, callTimeoutMs } = bank
-  const { destination } = payout
-  let { enquiryReference } = payout
-  const isFresh = context.clock.now() < payout.createdAtMs + RESOLUTION_MS
-  if (payout.resolvedBank !== payout.bank || !isFresh) {
-    const enquiry = await transfers.enquireName(destination, AbortSignal.timeout(callTimeoutMs))
-    if (enquiry.kind === 'unavailable') return { kind: 'not sent', cause: enquiry.cause }
-    if (enquiry.kind === 'not found') {
-      return { kind: 'failed', reason: 'beneficiary_rejected', cause: enquiry.cause }
-    }
-    if (!isSameName(enquiry.accountName, destination.accountName)) {
-      const cause = `the name of the account is "${enquiry.accountName}" now`
-      return { kind: 'failed', reason: 'beneficiary_rejected', cause }
-    }
-    enquiryReference = enquiry.enquiryReference
-  }
+  if (bank === undefined) return NOT_CONNECTED
   // The process may have been stopped meanwhile. Once the lease has ended another instance asks the bank, and an
   // operator may decide that the bank never saw it.
-  if (performance.now() - sinceMs > leaseMs - callTimeoutMs) {
+  if (performance.now() - sinceMs > leaseMs - bank.callTimeoutMs) {
     return { kind: 'not sent', cause: 'this instance stood still for too long' }
   }
-  const order = { ...orderOf(payout), enquiryReference }
-  const signal = AbortSignal.timeout(callTimeoutMs)
-  return transfers.send(order, signal).catch((error: unknown): SendResult => {
+  const signal = AbortSignal.timeout(bank.callTimeoutMs)
+  return bank.transfers.send(orderOf(payout), signal).catch((error: unknown): SendResult => {
     context.log.error({ err: error, payoutId: payout.id }, 'bank connector failed to send a payout')
     return { kind: 'unknown', cause: 'an error of this service' }
   })
+}
+
+const NOT_CONNECTED = { kind: 'not sent', cause: 'the bank is not connected any more' } as const
+
+/**
+ * Has the bank that sends a payout state the name of the account again, if another bank did or it was long ago, and stores
+ * what its transfers need of that: the bank may only find the payout by it.
+ *
+ * @returns the payout to send, or why nothing was sent
+ */
+async function nameAtBank(context: PayoutContext, payout: Payout): Promise<Payout | SendResult> {
+  const { clock, database } = context
+  const served = bankOfPayout(context, payout)
+  if (served === undefined) return NOT_CONNECTED
+  const { transfers, callTimeoutMs } = served
+  const { destination, resolvedBank, bank, createdAtMs } = payout
+  const isFresh = clock.now() < createdAtMs + RESOLUTION_MS
+  if (resolvedBank === bank && isFresh) return payout
+  const enquiry = await transfers.enquireName(destination, AbortSignal.timeout(callTimeoutMs))
+  if (enquiry.kind === 'unavailable') return { kind: 'not sent', cause: enquiry.cause }
+  if (enquiry.kind === 'not found') {
+    return { kind: 'failed', reason: 'beneficiary_rejected', cause: enquiry.cause }
+  }
+  if (!isSameName(enquiry.accountName, destination.accountName)) {
+    const cause = `the name of the account is "${enquiry.accountName}" now`
+    return { kind: 'failed', reason: 'beneficiary_rejected', cause }
+  }
+  const { enquiryReference } = enquiry
+  const nextInMs = 2 * callTimeoutMs + LEASE_MARGIN_MS
+  const change = { status: payout.status, nextInMs, enquiryReference }
+  const stored = await changePayout(database.durablePool, payout, change, clock.now())
+  return stored ?? { kind: 'not sent', cause: 'another instance has taken it up' }
 }
 
 function isSameName(a: string, b: string): boolean {

@@ -216,6 +216,8 @@ export interface PayoutChange {
   readonly sessionId?: string
   readonly failureReason?: string
   readonly detail?: string
+  /** What another name enquiry returned, at the bank that sends it. */
+  readonly enquiryReference?: string
   readonly decidedBy?: string
   readonly decisionNote?: string
   readonly attempts?: number
@@ -246,6 +248,8 @@ export async function changePayout(
     sessionId: change.sessionId ?? before.sessionId,
     failureReason: change.failureReason ?? before.failureReason,
     detail: change.detail ?? before.detail,
+    enquiryReference: change.enquiryReference ?? before.enquiryReference,
+    resolvedBank: change.enquiryReference === undefined ? before.resolvedBank : before.bank,
     decidedBy: change.decidedBy ?? before.decidedBy,
     decisionNote: change.decisionNote ?? before.decisionNote,
     attempts: change.attempts ?? before.attempts,
@@ -265,7 +269,7 @@ export async function changePayout(
           expires_at = case when $4 = 'PENDING_APPROVAL' then expires_at end,
           submitted_at = case when $14 then now() when $14 is null then submitted_at end,
           completed_at = case when $15 then now() else completed_at end,
-          next_at = now() + $16 * interval '1 millisecond'
+          next_at = now() + $16 * interval '1 millisecond', resolved_bank = $32, enquiry_reference = $33
         where id = $1 and status = $2 and claims = $3
         returning id, business_id, live, amount_minor, transaction_id
       ), posted as (
@@ -320,6 +324,8 @@ export async function changePayout(
       isReleased,
       lagosDate(before.createdAtMs),
       ...eventOf(after, postings, nowMs),
+      after.resolvedBank ?? null,
+      after.enquiryReference,
     ],
   })
   return rowCount === 0 ? undefined : after

@@ -1,5 +1,6 @@
 import { Pool } from 'pg'
 import { expect, test } from 'vitest'
+import { nuban } from '../../src/banks/nuban.ts'
 import { createSandboxBank, MAGIC_ACCOUNTS } from '../../src/banks/sandbox.ts'
 import type { TransferOrder } from '../../src/banks/transfer.ts'
 import { signal } from './fixture.ts'
@@ -41,7 +42,7 @@ test('a transfer is paid at once, with a session id that stays the same', async 
 
 test('an account always has the same holder', async () => {
   const { transfers, restart } = sandbox()
-  const account = { bankCode: '000013', accountNumber: '0123456789' }
+  const account = { bankCode: '000013', accountNumber: nuban('058', 12_345_678) }
   const found = await transfers.enquireName(account, signal)
   expect(found).toEqual({
     kind: 'found',
