@@ -39,6 +39,7 @@ import {
   PayoutPolicyEntity,
   PayoutPostingEntity,
   PayoutRefundEntity,
+  PayoutSenderEntity,
   PayoutStepEntity,
 } from '../payouts/payout.entity.ts'
 import type { Entities } from '../postgres/orm.ts'
@@ -124,6 +125,7 @@ export const ENTITIES: Entities = [
   PayoutPostingEntity,
   PayoutDayEntity,
   PayoutRefundEntity,
+  PayoutSenderEntity,
   PayoutBeneficiaryEntity,
   PayoutPauseEntity,
   PayoutPolicyEntity,

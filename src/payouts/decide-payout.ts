@@ -4,6 +4,7 @@ import { Fault } from '../core/errors.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import { inTransaction } from '../postgres/in-transaction.ts'
 import { type PayoutContext, requesterOf } from './create-payout.ts'
+import { mayHaveBeenSent, readGeneration } from './find-anywhere.ts'
 import { NEVER_SEEN, type Payout, type PayoutStatus, RETURN_CHECKS_HOURS } from './payout.ts'
 import { askBank } from './send-payouts.ts'
 import { changePayout, findPayout, lockPayout, type PayoutChange } from './store.ts'
@@ -177,6 +178,9 @@ async function decide(
     const payout = await lockPayout(client, payoutId)
     if (payout === undefined) throw notFound()
     const change = changeOf(payout)
+    if (change?.status === 'REJECTED' || change?.status === 'CANCELLED') {
+      await requireNotSent(client, payout)
+    }
     if (change === undefined) return payout
     const after = await changeLocked(
       client,
@@ -200,6 +204,17 @@ async function decide(
   onCommit()
   wake()
   return decided
+}
+
+/** @throws Fault payout_not_pending (after a restore, until the banks have stated that they do not know it) */
+async function requireNotSent(client: Queryable, payout: Payout): Promise<void> {
+  const current = await readGeneration(client)
+  if (current !== undefined && !mayHaveBeenSent(payout, current)) return
+  throw new Fault(
+    'payout_not_pending',
+    'The database was restored, and the banks are being asked whether the payout was sent before',
+    { facts: { status: payout.status } },
+  )
 }
 
 async function changeLocked(

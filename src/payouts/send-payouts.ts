@@ -8,6 +8,13 @@ import { formatAmount } from '../core/money.ts'
 import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
 import type { PayoutContext } from './create-payout.ts'
 import {
+  type FoundAnywhere,
+  findAnywhere,
+  type Generation,
+  mayHaveBeenSent,
+  readGeneration,
+} from './find-anywhere.ts'
+import {
   askAgainMs,
   NEVER_SEEN,
   type Payout,
@@ -32,6 +39,9 @@ const LEASE_MARGIN_MS = 20_000
 /** How long to wait before a payout that no bank can take is looked at again. */
 const NO_BANK_MS = 5_000
 
+/** How long to wait for the event log to notice a failover or a restore. */
+const NOT_CURRENT_MS = 100
+
 const DETAIL_MAX = 500
 
 interface SenderOptions {
@@ -46,7 +56,8 @@ interface SenderOptions {
  *
  * Every instance runs this loop. A claim is committed before the bank is called, with a lease: a payout whose instance
  * died is UNKNOWN once the lease ends, and only asked about. An instance that comes late changes nothing, as another
- * one has claimed the payout since (`claims`).
+ * one has claimed the payout since (`claims`). After a restore or a failover the banks are asked first about what may
+ * have been sent without this copy of the database knowing (`find-anywhere.ts`).
  */
 export function createSendPayouts(context: PayoutContext, options: SenderOptions): Loop {
   const { log } = context
@@ -58,6 +69,7 @@ export function createSendPayouts(context: PayoutContext, options: SenderOptions
       const free = IN_PROGRESS_MAX - inProgress.size
       if (free === 0) return undefined
       const claimed = await claimDue(context, options, free)
+      if (claimed === undefined) return NOT_CURRENT_MS
       for (const each of claimed.tasks) {
         const task = handle(context, options, each)
           .catch((error: unknown) => {
@@ -90,17 +102,20 @@ interface Claimed {
   /** When the claim began, by the monotonic clock. */
   readonly sinceMs: number
   readonly leaseMs: number
+  readonly generation: Generation
 }
 
-/** Claims what is due, in the order in which it became so. */
+/** Claims what is due, in the order in which it became so. @returns undefined if nothing may be sent yet */
 async function claimDue(
   context: PayoutContext,
   options: SenderOptions,
   limit: number,
-): Promise<{ readonly tasks: readonly Claimed[]; readonly taken: number }> {
+): Promise<{ readonly tasks: readonly Claimed[]; readonly taken: number } | undefined> {
   const { database, onCommit } = context
   const sinceMs = performance.now()
   const result = await inTransaction(database.durablePool, async (client) => {
+    const generation = await readGeneration(client)
+    if (generation === undefined) return undefined
     const { rows } = await client.query<PayoutRow>({
       name: 'payout-claim',
       text: `select ${PAYOUT_COLUMNS} from payout where next_at <= now()
@@ -113,14 +128,15 @@ async function claimDue(
       : undefined
     const tasks: Claimed[] = []
     for (const payout of due) {
-      const change = claimOf(context, options, payout, state)
+      const change = claimOf(context, options, payout, { generation, routing: state })
       const claimed = await changePayout(client, payout, change, context.clock.now())
       assert(claimed, 'a locked payout is as it was read')
-      if (change.claimed) tasks.push({ payout: claimed, sinceMs, leaseMs: change.nextInMs ?? 0 })
+      const leaseMs = change.nextInMs ?? 0
+      if (change.claimed) tasks.push({ payout: claimed, sinceMs, leaseMs, generation })
     }
     return { tasks, taken: due.length }
   })
-  if (result.taken > 0) onCommit()
+  if (result !== undefined && result.taken > 0) onCommit()
   return result
 }
 
@@ -129,9 +145,16 @@ function claimOf(
   { bankOf }: PayoutContext,
   { isOpen }: SenderOptions,
   payout: Payout,
-  routing: RoutingState | undefined,
+  {
+    generation,
+    routing,
+  }: { readonly generation: Generation; readonly routing: RoutingState | undefined },
 ): PayoutChange {
   const { status, bank, live } = payout
+  if (mayHaveBeenSent(payout, generation)) {
+    const leaseMs = Math.max(...[...transferBanks(bankOf, live).values()].map(leaseOf), 0)
+    return { status, claimed: true, nextInMs: leaseMs }
+  }
   if (status === 'PENDING_APPROVAL') {
     return { status: 'EXPIRED', step: 'nobody approved it in time' }
   }
@@ -245,7 +268,12 @@ async function handle(
   options: SenderOptions,
   claimed: Claimed,
 ): Promise<void> {
-  const { payout } = claimed
+  const { payout, generation } = claimed
+  if (mayHaveBeenSent(payout, generation)) {
+    const found = await findAnywhere(context, payout, orderOf(payout), generation.beganAtMs)
+    await record(context, options, payout, afterFindingAnywhere(payout, found, generation))
+    return
+  }
   if (payout.status === 'SUBMITTING') {
     const named = await nameAtBank(context, payout)
     const [sent, result] =
@@ -353,6 +381,39 @@ export async function askBank(context: PayoutContext, payout: Payout): Promise<F
   const { consistencyMs } = bank.transfers
   if (sinceMs > consistencyMs) return found
   return { kind: 'unknown', cause: `${found.cause}; it may not know it yet` }
+}
+
+/** What a payout becomes that may have been sent before the database was restored. */
+function afterFindingAnywhere(
+  payout: Payout,
+  found: FoundAnywhere,
+  { generation }: Generation,
+): readonly PayoutChange[] {
+  const { status, attempts } = payout
+  if (found.kind === 'unclear') {
+    const detail = `the banks are asked whether it was sent before the database was restored: ${found.cause}`
+    const nextInMs = found.nextInMs ?? askAgainMs(attempts)
+    return [{ status, attempts: attempts + 1, nextInMs, detail }]
+  }
+  if (found.kind === 'never sent') {
+    const step = 'no bank knows it, so it was not sent before the database was restored'
+    // A payout that waits for an approval next expires.
+    const next = status === 'APPROVED' ? { nextInMs: 0 } : {}
+    return [{ status, generation, attempts: 0, step, detail: '', ...next }]
+  }
+  const { bank, state } = found
+  const step = `${bank} knows it: it was sent before the database was restored`
+  const approved = { status: 'APPROVED', nextInMs: 0, step } as const
+  const sent = {
+    status: 'SUBMITTING',
+    submitted: true,
+    bank,
+    step,
+    nextInMs: 0,
+    generation,
+  } as const
+  const changes = [sent, ...afterSending(payout, state)]
+  return status === 'PENDING_APPROVAL' ? [approved, ...changes] : changes
 }
 
 /** What a sent payout becomes. A list of two: it was paid and returned. */
