@@ -190,15 +190,17 @@ export async function insertPayout(client: Queryable, payout: NewPayout): Promis
   return stored
 }
 
+const NO_EVENT = [null, null, null, 0n, 0n, 0n]
+
 /** @returns the id, kind and payload of an event, and how it changes the balances; nulls: there is no event */
 function eventOf(
   payout: Payout,
   postings: readonly PayoutPosting[],
   nowMs: number,
   isNew = false,
-): unknown[] {
+): readonly unknown[] {
   const kind = eventKindOf(payout.purpose, payout.status, isNew)
-  if (kind === undefined) return [null, null, null, 0n, 0n, 0n]
+  if (kind === undefined) return NO_EVENT
   const eventId = newId('evt', nowMs)
   const { pendingMinor, availableMinor, feesMinor } = balanceChangeOf(postings)
   const payload = encodePayoutEvent(payout, { kind, eventId, nowMs })
@@ -333,7 +335,7 @@ export async function changePayout(
       change.step ?? '',
       isReleased,
       lagosDate(before.createdAtMs),
-      ...eventOf(after, postings, nowMs),
+      ...(moved ? eventOf(after, postings, nowMs) : NO_EVENT),
       after.resolvedBank ?? null,
       after.enquiryReference,
       after.generation,
