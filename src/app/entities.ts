@@ -42,6 +42,7 @@ import {
   PayoutPostingEntity,
   PayoutReconciliationEntity,
   PayoutRefundEntity,
+  PayoutSenderEntity,
   PayoutStepEntity,
   SettlementPayoutEntity,
 } from '../payouts/payout.entity.ts'
@@ -128,6 +129,7 @@ export const ENTITIES: Entities = [
   PayoutPostingEntity,
   PayoutDayEntity,
   PayoutRefundEntity,
+  PayoutSenderEntity,
   PayoutBeneficiaryEntity,
   PayoutDiscrepancyEntity,
   PayoutListedEntity,

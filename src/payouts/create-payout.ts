@@ -243,7 +243,7 @@ async function reserveLocked(
     narration: reservation.narration,
     resolvedBank: resolved.bank,
     enquiryReference: resolved.enquiryReference,
-    bankReference: bankReferenceOf(id),
+    bankReference: bankReferenceOf(reservation),
     routing: '',
     sessionId: '',
     failureReason: '',

@@ -4,6 +4,7 @@ import type { Actor } from '../auth/caller.ts'
 import { Fault } from '../core/errors.ts'
 import { inTransaction } from '../postgres/in-transaction.ts'
 import { type PayoutContext, requesterOf } from './create-payout.ts'
+import { mayHaveBeenSent, readGeneration } from './find-anywhere.ts'
 import { NEVER_SEEN, type Payout, type PayoutStatus, RETURN_CHECKS_HOURS } from './payout.ts'
 import { completePaidReturn } from './refund-transaction.ts'
 import { askBank } from './send-payouts.ts'
@@ -186,6 +187,9 @@ async function decide(
     const payout = await lockPayout(client, payoutId)
     if (payout === undefined) throw notFound()
     const change = changeOf(payout)
+    if (change?.status === 'REJECTED' || change?.status === 'CANCELLED') {
+      await requireNotSent(client, payout)
+    }
     if (change === undefined) return { decided: payout, before: payout.status }
     const after = await changeLocked(
       client,
@@ -211,6 +215,17 @@ async function decide(
   onCommit()
   wake()
   return decided
+}
+
+/** @throws Fault payout_not_pending (after a restore, until the banks have stated that they do not know it) */
+async function requireNotSent(client: PoolClient, payout: Payout): Promise<void> {
+  const current = await readGeneration(client)
+  if (current !== undefined && !mayHaveBeenSent(payout, current)) return
+  throw new Fault(
+    'payout_not_pending',
+    'The database was restored, and the banks are being asked whether the payout was sent before',
+    { facts: { status: payout.status } },
+  )
 }
 
 async function changeLocked(

@@ -58,6 +58,8 @@ export const PayoutEntity = defineEntity({
     refundedSessionId: p.text().default(''),
     settlementId: p.text().nullable(),
     batchId: p.text().nullable(),
+    /** See PayoutSender. */
+    generation: p.integer(),
   },
   uniques: [{ properties: ['business', 'live', 'reference'] }, { properties: ['bankReference'] }],
   indexes: [
@@ -139,6 +141,23 @@ export const PayoutEntity = defineEntity({
         "(submitted_at is null) = (bank is null) and (status in ('PENDING_APPROVAL', 'APPROVED', 'FAILED', 'REJECTED', 'CANCELLED', 'EXPIRED') or bank is not null)",
     },
   ],
+})
+
+/** Since when this copy of the database is the one that sends: one row, which `payout_generation` keeps. */
+export const PayoutSenderEntity = defineEntity({
+  name: 'PayoutSender',
+  tableName: 'payout_sender',
+  properties: {
+    id: p.integer().primary().autoincrement(false),
+    generation: p.integer(),
+    epoch: p.integer(),
+    systemIdentifier: p.bigint().nullable(),
+    timeline: p.integer().nullable(),
+    beganAt: p.datetime(3).nullable(),
+    aliveAt: p.datetime(3).nullable(),
+    repeatsUntil: p.datetime(3).nullable(),
+  },
+  checks: [{ name: 'payout_sender_one_row', expression: 'id = 1' }],
 })
 
 /** What happened to a payout, in order. */

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import type { BankCode } from '../banks/bank.ts'
 
 /**
@@ -123,6 +124,8 @@ export interface Payout {
   readonly refundedSessionId: string
   readonly settlementId: string
   readonly batchId: string
+  /** The generation of `payout_sender` in which no bank knew it before it was sent. */
+  readonly generation: number
 }
 
 /** What is reserved for a payout. */
@@ -134,9 +137,18 @@ export function totalOf({
   return amountMinor + feeMinor + dutyMinor
 }
 
-/** Our reference at the bank: it follows from the id, so no payout ever has a second one. */
-export function bankReferenceOf(id: string): string {
-  return id.slice('pay_'.length).toUpperCase()
+/**
+ * Our reference at the bank, 25 characters. It follows from what the caller chose: no payout ever has a second one, and a
+ * request that is repeated after its payout was lost in a restore leads to the transfer that the bank knows.
+ */
+export function bankReferenceOf({
+  businessId,
+  live,
+  reference,
+}: Pick<Payout, 'businessId' | 'live' | 'reference'>): string {
+  const key = JSON.stringify([businessId, live, reference])
+  const digest = createHash('sha256').update(key).digest('hex').slice(0, 32)
+  return BigInt(`0x${digest}`).toString(36).padStart(25, '0').toUpperCase()
 }
 
 /** One movement between ledger accounts. */

@@ -10,6 +10,13 @@ import { withTimeout } from '../core/with-timeout.ts'
 import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
 import type { PayoutContext } from './create-payout.ts'
 import {
+  type FoundAnywhere,
+  findAnywhere,
+  type Generation,
+  mayHaveBeenSent,
+  readGeneration,
+} from './find-anywhere.ts'
+import {
   askAgainMs,
   NEVER_SEEN,
   type Payout,
@@ -36,6 +43,9 @@ const LEASE_MARGIN_MS = 20_000
 /** How long to wait before a payout that no bank can take is looked at again. */
 const NO_BANK_MS = 5_000
 
+/** How long to wait for the event log to notice a failover or a restore. */
+const NOT_CURRENT_MS = 100
+
 /** How long to wait before a paused payout is looked at again: the end of a pause makes it due at once. */
 const PAUSED_MS = 60_000
 
@@ -56,7 +66,8 @@ interface SenderOptions {
  *
  * Every instance runs this loop. A claim is committed before the bank is called, with a lease: a payout whose instance
  * died is UNKNOWN once the lease ends, and only asked about. An instance that comes late changes nothing, as another
- * one has claimed the payout since (`claims`).
+ * one has claimed the payout since (`claims`). After a restore or a failover the banks are asked first about what may
+ * have been sent without this copy of the database knowing (`find-anywhere.ts`).
  */
 export function createSendPayouts(context: PayoutContext, options: SenderOptions): Loop {
   const { log } = context
@@ -68,6 +79,7 @@ export function createSendPayouts(context: PayoutContext, options: SenderOptions
       const free = IN_PROGRESS_MAX - inProgress.size
       if (free === 0) return undefined
       const claimed = await claimDue(context, options, free)
+      if (claimed === undefined) return NOT_CURRENT_MS
       for (const each of claimed.tasks) {
         const task = handle(context, options, each)
           .catch((error: unknown) => {
@@ -101,17 +113,20 @@ interface Claimed {
   /** When the claim began, by the monotonic clock. */
   readonly sinceMs: number
   readonly leaseMs: number
+  readonly generation: Generation
 }
 
-/** Claims what is due, in the order in which it became so. */
+/** Claims what is due, in the order in which it became so. @returns undefined if nothing may be sent yet */
 async function claimDue(
   context: PayoutContext,
   options: SenderOptions,
   limit: number,
-): Promise<{ readonly tasks: readonly Claimed[]; readonly taken: number }> {
+): Promise<{ readonly tasks: readonly Claimed[]; readonly taken: number } | undefined> {
   const { database, onCommit, count } = context
   const sinceMs = performance.now()
   const result = await inTransaction(database.durablePool, async (client) => {
+    const generation = await readGeneration(client)
+    if (generation === undefined) return undefined
     const { rows } = await client.query<PayoutRow>({
       name: 'payout-claim',
       text: `select ${PAYOUT_COLUMNS} from payout where next_at <= now()
@@ -125,14 +140,16 @@ async function claimDue(
     const tasks: Claimed[] = []
     const moved: Payout[] = []
     for (const payout of due) {
-      const change = claimOf(context, options, payout, state)
+      const change = claimOf(context, options, payout, { generation, routing: state })
       const claimed = await changeIn(client, payout, change, context.clock.now())
       assert(claimed, 'a locked payout is as it was read')
-      if (change.claimed) tasks.push({ payout: claimed, sinceMs, leaseMs: change.nextInMs ?? 0 })
+      const leaseMs = change.nextInMs ?? 0
+      if (change.claimed) tasks.push({ payout: claimed, sinceMs, leaseMs, generation })
       if (claimed.status !== payout.status) moved.push(claimed)
     }
     return { tasks, moved, taken: due.length }
   })
+  if (result === undefined) return undefined
   for (const payout of result.moved) count(payout)
   if (result.taken > 0) onCommit()
   return result
@@ -143,9 +160,16 @@ function claimOf(
   { bankOf }: PayoutContext,
   { isOpen }: SenderOptions,
   payout: Payout,
-  routing: RoutingState | undefined,
+  {
+    generation,
+    routing,
+  }: { readonly generation: Generation; readonly routing: RoutingState | undefined },
 ): PayoutChange {
   const { status, bank, live } = payout
+  if (mayHaveBeenSent(payout, generation)) {
+    const leaseMs = Math.max(...[...transferBanks(bankOf, live).values()].map(leaseOf), 0)
+    return { status, claimed: true, nextInMs: leaseMs }
+  }
   if (status === 'PENDING_APPROVAL') {
     return { status: 'EXPIRED', step: 'it was not approved in time' }
   }
@@ -269,7 +293,12 @@ async function handle(
   options: SenderOptions,
   claimed: Claimed,
 ): Promise<void> {
-  const { payout } = claimed
+  const { payout, generation } = claimed
+  if (mayHaveBeenSent(payout, generation)) {
+    const found = await findAnywhere(context, payout, orderOf(payout), generation.beganAtMs)
+    await record(context, options, payout, afterFindingAnywhere(payout, found, generation))
+    return
+  }
   if (payout.status === 'SUBMITTING') {
     const named = await nameAtBank(context, payout)
     const [sent, result] =
@@ -377,6 +406,39 @@ export async function askBank(context: PayoutContext, payout: Payout): Promise<F
   const { consistencyMs } = bank.transfers
   if (sinceMs > consistencyMs) return found
   return { kind: 'unknown', cause: `${found.cause}; it may not know it yet` }
+}
+
+/** What a payout becomes that may have been sent before the database was restored. */
+function afterFindingAnywhere(
+  payout: Payout,
+  found: FoundAnywhere,
+  { generation }: Generation,
+): readonly PayoutChange[] {
+  const { status, attempts } = payout
+  if (found.kind === 'unclear') {
+    const detail = `the banks are asked whether it was sent before the database was restored: ${found.cause}`
+    const nextInMs = found.nextInMs ?? askAgainMs(attempts)
+    return [{ status, attempts: attempts + 1, nextInMs, detail }]
+  }
+  if (found.kind === 'never sent') {
+    const step = 'no bank knows it, so it was not sent before the database was restored'
+    // A payout that waits for an approval next expires.
+    const next = status === 'APPROVED' ? { nextInMs: 0 } : {}
+    return [{ status, generation, attempts: 0, step, detail: '', ...next }]
+  }
+  const { bank, state } = found
+  const step = `${bank} knows it: it was sent before the database was restored`
+  const approved = { status: 'APPROVED', nextInMs: 0, step } as const
+  const sent = {
+    status: 'SUBMITTING',
+    submitted: true,
+    bank,
+    step,
+    nextInMs: 0,
+    generation,
+  } as const
+  const changes = [sent, ...afterSending(payout, state)]
+  return status === 'PENDING_APPROVAL' ? [approved, ...changes] : changes
 }
 
 /** What a sent payout becomes. A list of two: it was paid and returned. */

@@ -27,7 +27,7 @@ export const PAYOUT_COLUMNS = `id, business_id as "businessId", live, reference,
   round(date_part('epoch', submitted_at) * 1000) as "submittedAtMs",
   round(date_part('epoch', completed_at) * 1000) as "completedAtMs", claims, attempts,
   coalesce(transaction_id, '') as "transactionId", refunded_session_id as "refundedSessionId",
-  coalesce(settlement_id, '') as "settlementId", coalesce(batch_id, '') as "batchId"`
+  coalesce(settlement_id, '') as "settlementId", coalesce(batch_id, '') as "batchId", generation`
 
 type Nullable =
   | 'resolvedBank'
@@ -107,7 +107,10 @@ export function lagosDate(atMs: number): string {
 }
 
 /** A new payout, as `insertPayout` stores it. */
-export type NewPayout = Omit<Payout, 'nextAtMs' | 'bank' | 'submittedAtMs' | 'completedAtMs'>
+export type NewPayout = Omit<
+  Payout,
+  'nextAtMs' | 'bank' | 'submittedAtMs' | 'completedAtMs' | 'generation'
+>
 
 /**
  * Stores a new payout with its reservation, its first step, its event, its beneficiary and the sum of its day. The
@@ -122,6 +125,7 @@ export async function insertPayout(client: Queryable, payout: NewPayout): Promis
     bank: undefined,
     submittedAtMs: undefined,
     completedAtMs: undefined,
+    generation: 0,
   }
   await client.query({
     name: 'payout-insert',
@@ -129,10 +133,11 @@ export async function insertPayout(client: Queryable, payout: NewPayout): Promis
         insert into payout (id, business_id, live, reference, purpose, status, source, amount_minor, fee_minor,
           duty_minor, bank_code, bank_name, account_number, account_name, narration, resolved_bank,
           enquiry_reference, bank_reference, requested_by, approval_reason, created_at, expires_at, next_at,
-          transaction_id, refunded_session_id, settlement_id, batch_id)
+          transaction_id, refunded_session_id, settlement_id, batch_id, generation)
         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
           now() + $22 * interval '1 millisecond', now() + coalesce($22, 0) * interval '1 millisecond',
-          nullif($23, ''), $24, nullif($25, ''), nullif($26, ''))
+          nullif($23, ''), $24, nullif($25, ''), nullif($26, ''),
+          (select case when now() < repeats_until then 0 else generation end from payout_sender))
       ), reserved as (
         insert into payout_posting (payout_id, kind, debit_account, credit_account, amount_minor, created_at)
         values ($1, 'reservation', $7, 'reserved', $8 + $9 + $10, $21)
@@ -188,15 +193,17 @@ export async function insertPayout(client: Queryable, payout: NewPayout): Promis
   return stored
 }
 
+const NO_EVENT = [null, null, null, 0n, 0n, 0n]
+
 /** @returns the id, kind and payload of an event, and how it changes the balances; nulls: there is no event */
 function eventOf(
   payout: Payout,
   postings: readonly PayoutPosting[],
   nowMs: number,
   isNew = false,
-): unknown[] {
+): readonly unknown[] {
   const kind = eventKindOf(payout.purpose, payout.status, isNew)
-  if (kind === undefined) return [null, null, null, 0n, 0n, 0n]
+  if (kind === undefined) return NO_EVENT
   const eventId = newId('evt', nowMs)
   const { pendingMinor, availableMinor, feesMinor } = balanceChangeOf(postings)
   const payload = encodePayoutEvent(payout, { kind, eventId, nowMs })
@@ -224,6 +231,8 @@ export interface PayoutChange {
   readonly decidedBy?: string
   readonly decisionNote?: string
   readonly attempts?: number
+  /** No bank knew it in this generation of the sender. */
+  readonly generation?: number
   /** An instance that took it up before changes nothing any more. */
   readonly claimed?: true
 }
@@ -309,6 +318,7 @@ async function changeClaimed(
     decisionNote: change.decisionNote ?? before.decisionNote,
     attempts: change.attempts ?? before.attempts,
     claims: before.claims + (change.claimed ? 1 : 0),
+    generation: change.generation ?? before.generation,
     expiresAtMs: status === 'PENDING_APPROVAL' ? before.expiresAtMs : undefined,
     submittedAtMs: submittedAt(before, change, nowMs),
     completedAtMs: completes ? nowMs : before.completedAtMs,
@@ -324,7 +334,9 @@ async function changeClaimed(
           expires_at = case when $4 = 'PENDING_APPROVAL' then expires_at end,
           submitted_at = case when $14 then now() when $14 is null then submitted_at end,
           completed_at = case when $15 then now() else completed_at end,
-          next_at = now() + $16 * interval '1 millisecond', resolved_bank = $32, enquiry_reference = $33
+          next_at = coalesce(now() + $16::float8 * interval '1 millisecond',
+            case when $4 = 'PENDING_APPROVAL' then expires_at end),
+          generation = $36, resolved_bank = $32, enquiry_reference = $33
         where id = $1 and status = $2 and claims = $3
         returning id, business_id, live, amount_minor, transaction_id
       ), posted as (
@@ -381,11 +393,12 @@ async function changeClaimed(
       change.step ?? '',
       isReleased,
       lagosDate(before.createdAtMs),
-      ...eventOf(after, postings, nowMs),
+      ...(moved ? eventOf(after, postings, nowMs) : NO_EVENT),
       after.resolvedBank ?? null,
       after.enquiryReference,
       postings.some(({ kind, credit }) => kind === 'release' && credit === 'pending'),
       isReleased || (moved && status === (before.source === 'held' ? 'PAID' : 'RETURNED')),
+      after.generation,
     ],
   })
   return rowCount === 0 ? undefined : after

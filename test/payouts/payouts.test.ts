@@ -115,6 +115,23 @@ test('pays a beneficiary whose name was resolved, and moves the money once', asy
   expect(await discrepancies()).toEqual([])
 })
 
+test('a check whether a paid payout was returned is no second payment', async () => {
+  const businessId = await funded()
+  const { payout } = await request(businessId)
+  await until(payout!.id, PayoutStatus.PAID)
+  const pool = service.database.durablePool
+  await pool.query('update payout set next_at = now() where id = $1', [payout!.id])
+  await waitUntil(async () => {
+    const { rowCount } = await pool.query(
+      `select from payout where id = $1 and next_at > now() + interval '5 minutes' and claims = 2`,
+      [payout!.id],
+    )
+    return rowCount === 1
+  })
+  await waitUntil(async () => (await payoutEvents(businessId)).length === 2)
+  expect(await discrepancies()).toEqual([])
+})
+
 test('requests at once never take more than is available', async () => {
   const businessId = await funded(1_000_000n)
   const { resolution } = await payouts().resolveAccountName({ businessId, ...ADA })

@@ -2,7 +2,7 @@
 
 -- One payout. Its amount, fee and duty are reserved in the commit that requests it. `bank_reference` is its reference
 -- at the bank for life. `next_at`: when it is sent, asked about or expires next; `claims` counts who took that up, so
--- that one who comes late changes nothing.
+-- that one who comes late changes nothing. `generation`: see payout_sender.
 create table payout (
   id text collate "C" primary key,
   business_id text not null,
@@ -42,6 +42,7 @@ create table payout (
   refunded_session_id text not null default '',
   settlement_id text,
   batch_id text,
+  generation int not null,
   constraint payout_business_id_live_reference_unique unique (business_id, live, reference),
   constraint payout_bank_reference_unique unique (bank_reference),
   constraint payout_business_id_foreign foreign key (business_id) references business (id),
@@ -72,6 +73,62 @@ create index payout_session_index on payout (session_id) where session_id <> '';
 create index payout_approval_index on payout (id) where status = 'PENDING_APPROVAL';
 create index payout_unclear_index on payout (id) where status in ('UNKNOWN', 'MANUAL_REVIEW');
 create index payout_paid_index on payout (bank, live, completed_at) where status = 'PAID';
+
+-- Since when this copy of the database is the one that sends: one row. A generation begins when the database was
+-- restored or failed over, or nobody sent for five minutes, as then it may be an older copy. A payout of another
+-- generation may have been sent without this copy knowing, so the banks are asked first. After a restore that also
+-- holds for new payouts, until `repeats_until`: callers may repeat requests that were lost.
+create table payout_sender (
+  id int primary key,
+  generation int not null,
+  epoch int not null,
+  system_identifier bigint,
+  timeline int,
+  began_at timestamptz(3),
+  alive_at timestamptz(3),
+  repeats_until timestamptz(3),
+  constraint payout_sender_one_row check (id = 1)
+);
+insert into payout_sender (id, generation, epoch) values (1, 1, 0);
+
+-- The generation that sends, and since when. Null until the sequencer has noticed a failover or a restore: nothing may
+-- be sent before. A statement of the transaction that claims, so that both are about the same server.
+create function payout_generation(OUT generation integer, OUT began_at timestamptz) language plpgsql as $$
+  declare
+    sender payout_sender%rowtype;
+    log record;
+    was_silent boolean;
+    is_same_cluster boolean;
+  begin
+    select s.epoch, c.system_identifier, c.timeline,
+      (s.system_identifier, s.timeline) = (c.system_identifier, c.timeline) as is_current
+    into strict log from sequencer s cross join current_cluster() c;
+    if not log.is_current then
+      return;
+    end if;
+    select * into strict sender from payout_sender;
+    if sender.epoch <> log.epoch or sender.alive_at < now() - interval '5 minutes' then
+      select * into strict sender from payout_sender for update;
+      was_silent := sender.alive_at < now() - interval '5 minutes';
+      is_same_cluster := (sender.system_identifier, sender.timeline) = (log.system_identifier, log.timeline);
+      -- Another instance may have begun the generation meanwhile. Before the first one nothing can have been sent.
+      if sender.epoch <> log.epoch or was_silent then
+        update payout_sender p set epoch = log.epoch, system_identifier = log.system_identifier,
+          timeline = log.timeline, alive_at = now(), began_at = now(),
+          generation = case when sender.alive_at is null then p.generation else p.generation + 1 end,
+          repeats_until = case when sender.epoch <> log.epoch and (was_silent or is_same_cluster)
+            then now() + interval '1 day' else p.repeats_until end
+        returning p.* into strict sender;
+        update payout p set next_at = now()
+        where p.status = 'PENDING_APPROVAL' and p.completed_at is null and p.generation <> sender.generation;
+      end if;
+    elsif sender.alive_at < now() - interval '20 seconds' then
+      update payout_sender p set alive_at = now()
+      where p.id = (select id from payout_sender for update skip locked) and p.alive_at = sender.alive_at;
+    end if;
+    generation := sender.generation;
+    began_at := sender.began_at;
+  end $$;
 
 -- What happened to a payout, in order.
 create table payout_step (
