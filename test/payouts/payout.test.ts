@@ -127,9 +127,9 @@ describe('the database', () => {
     await client.query(
       `insert into payout (id, business_id, live, reference, purpose, status, source, amount_minor, fee_minor,
           duty_minor, bank_code, bank_name, account_number, account_name, narration, enquiry_reference, bank,
-          bank_reference, requested_by, approval_reason, created_at, submitted_at, completed_at)
+          bank_reference, requested_by, approval_reason, created_at, submitted_at, completed_at, generation)
         values ('pay_1', 'biz_1', true, 'r', 'PAYOUT', $1, $2, $3, $4, $5, '000013', '', '0123456785', '', '', '',
-          '9PSB', '1', '', '', now(), now(), case when $6 then now() end)`,
+          '9PSB', '1', '', '', now(), now(), case when $6 then now() end, 1)`,
       [status, ...Object.values(PAYOUT), isFinal(status)],
     )
   }
