@@ -349,7 +349,7 @@ export type ListPayoutsRequest = Message<"inflow.payout.v1.ListPayoutsRequest"> 
   live?: boolean | undefined;
 
   /**
-   * Only those with one of these statuses; none: any.
+   * Only those with one of these statuses, at most 11; none: any.
    *
    * @generated from field: repeated inflow.payout.v1.PayoutStatus statuses = 5;
    */
@@ -657,7 +657,7 @@ export type RefundTransactionRequest = Message<"inflow.payout.v1.RefundTransacti
   transactionId: string;
 
   /**
-   * The amount in kobo; 0: all that is left of the payment.
+   * The amount in kobo, at most 1,000,000,000,000,000; 0: all that is left of the payment.
    *
    * @generated from field: int64 amount_minor = 2;
    */
