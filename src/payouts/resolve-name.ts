@@ -127,8 +127,8 @@ function unknownAccount(
   return { field: `${prefix}accountNumber`, message }
 }
 
-/** Seals a resolved account for payouts of one business, for 15 minutes. */
-export function sealResolution(
+/** Encrypts a resolved account for payouts of one business, for 15 minutes. */
+export function encryptResolution(
   { encrypter }: Pick<NameContext, 'encrypter'>,
   owner: Owner,
   { destination, bank, enquiryReference }: ResolvedAccount,

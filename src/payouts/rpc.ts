@@ -34,7 +34,7 @@ import {
 import { listPauses, pausePayouts, resumePayouts } from './pauses.ts'
 import { reconcilePayouts } from './reconcile-payouts.ts'
 import { refundTransaction } from './refund-transaction.ts'
-import { enquireName, RESOLUTION_MS, sealResolution } from './resolve-name.ts'
+import { encryptResolution, enquireName, RESOLUTION_MS } from './resolve-name.ts'
 import { findByReference, findPayout } from './store.ts'
 
 const DECISIONS: Readonly<Record<PayoutDecision, Resolution | undefined>> = {
@@ -72,7 +72,7 @@ export function createPayoutRpc(context: PayoutContext): ServiceImpl<typeof Payo
       const nowMs = clock.now()
       return {
         beneficiary: resolved.destination,
-        resolution: sealResolution(context, owner, resolved, nowMs),
+        resolution: encryptResolution(context, owner, resolved, nowMs),
         expiresAt: timestampFromMs(nowMs + RESOLUTION_MS),
       }
     },

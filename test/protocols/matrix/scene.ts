@@ -2,12 +2,15 @@ import type { DescMessage, MessageInitShape } from '@bufbuild/protobuf'
 import { AccountService } from '../../../gen/inflow/account/v1/account_service_pb.ts'
 import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
+import { PayoutService } from '../../../gen/inflow/payout/v1/payout_service_pb.ts'
 import { SandboxService } from '../../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
 import { SessionService } from '../../../gen/inflow/session/v1/session_service_pb.ts'
+import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { TransactionService } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { KEY_SCOPES } from '../../../src/auth/caller.ts'
+import { nuban } from '../../../src/banks/nuban.ts'
 import { startReceiver } from '../../support/receiver.ts'
 import { ADMIN_TOKEN, type TestService } from '../../support/service.ts'
 import { signIn } from '../../support/sign-in.ts'
@@ -42,6 +45,10 @@ export interface Scene {
   readonly deliveryId: string
   /** A delivery to an endpoint without a listener: attempted, and due for a retry. */
   readonly failingDeliveryId: string
+  /** A payout of the business, `PAYOUT_REFERENCE`. All of its payouts await an approval until a test decides them. */
+  readonly payoutId: string
+  /** The token that requested it. */
+  readonly requester: string
   /** A business without anything. */
   readonly otherBusinessId: string
   close(): Promise<void>
@@ -81,6 +88,30 @@ export async function pay({ service, accountNumber }: Scene, fresh: string, more
     ...{ bank: Bank.BANK_9PSB, accountNumber, sessionId: idOf(fresh), amountMinor: 700n, ...more },
   })
   return transaction
+}
+
+/** The account that payouts go to. */
+export const PAYEE = { bankCode: '058', accountNumber: nuban('058', 145_700_001), accountName: '' }
+
+/** The reference of the payout of the scene. */
+export const PAYOUT_REFERENCE = 'payout-1'
+
+/** From now on payouts of a business need an approval, so that nothing happens to them by itself. */
+export async function holdPayouts(service: TestService, businessId: string): Promise<void> {
+  const policy = { businessId, approvalAboveMinor: 0n }
+  await service.client(PayoutService).updatePayoutPolicy({ policy })
+}
+
+/** Requests a payout. @returns its id */
+export async function requestPayout(
+  service: TestService,
+  businessId: string,
+  { reference = PAYOUT_REFERENCE, amountMinor = 100n, token = ADMIN_TOKEN } = {},
+): Promise<string> {
+  const client = service.client(PayoutService, token)
+  const { resolution } = await client.resolveAccountName({ businessId, ...PAYEE })
+  const request = { businessId, reference, amountMinor, beneficiary: PAYEE, resolution }
+  return (await client.createPayout(request)).payout!.id
 }
 
 /** The rows that need a test key. */
@@ -130,6 +161,8 @@ export async function setScene(service: TestService): Promise<Scene> {
     )
     return deliveries[0]!.id
   }
+  const deliveryId = await deliveryTo(reached.endpoint!.id)
+  const failingDeliveryId = await deliveryTo(deaf.endpoint!.id)
   return {
     service,
     businessId,
@@ -144,11 +177,25 @@ export async function setScene(service: TestService): Promise<Scene> {
     portalLinkId,
     revokedSessionId,
     endpointId: reached.endpoint!.id,
-    deliveryId: await deliveryTo(reached.endpoint!.id),
-    failingDeliveryId: await deliveryTo(deaf.endpoint!.id),
+    deliveryId,
+    failingDeliveryId,
+    ...(await makePayout(service, businessId)),
     otherBusinessId: (await service.business()).id,
     close: () => receiver.close(),
   }
+}
+
+/** Settles what the business has, and requests a payout of it. */
+async function makePayout(service: TestService, businessId: string) {
+  await until(
+    () => service.client(SettlementService).settle({ businessId, force: true }),
+    ({ settlements }) => settlements.length === 1,
+  )
+  await holdPayouts(service, businessId)
+  const admin = service.client(AdminService)
+  const scopes = ['payouts:write']
+  const { secret: requester } = await admin.issueToken({ name: 'requester', scopes })
+  return { requester, payoutId: await requestPayout(service, businessId, { token: requester }) }
 }
 
 /** A portal link and a session of it, both revoked. */
