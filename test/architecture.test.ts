@@ -87,6 +87,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'crypto',
     'events',
     'notifications',
+    'payouts',
     'postgres',
     'relay',
     'settlement',

@@ -83,7 +83,7 @@ export async function reconcilePayouts(
   const { discrepancies, ...counts } = total
   await inTransaction(context.database.durablePool, (client) =>
     appendAudit(client, actor, {
-      action: 'payout.reconcile',
+      action: 'payout_statement.reconcile',
       targetId: bank,
       details: { live, ...counts, found: discrepancies.length },
     }),

@@ -1,3 +1,5 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { type Timestamp, timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { ConnectError } from '@connectrpc/connect'
 import { afterAll, describe, expect, test } from 'vitest'
@@ -13,8 +15,9 @@ import { PayoutService } from '../../gen/inflow/payout/v1/payout_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { startFakeSafeHaven } from '../../src/banks/safehaven/fake/safehaven.ts'
 import { HOUR_MS } from '../../src/core/durations.ts'
+import { runHere, temporaryFolder } from '../cli/run-inflow.ts'
 import { fresh, nameOf, openAccount, pay, settleAll } from '../overview/scene.ts'
-import { useService } from '../support/service.ts'
+import { ADMIN_TOKEN, useService } from '../support/service.ts'
 import { waitUntil } from '../support/wait-for.ts'
 
 const bank = await startFakeSafeHaven({ port: 0 })
@@ -176,7 +179,7 @@ describe('the lines of a statement', () => {
       { ...lineOf(larger), amountMinor: 400_001n },
       { ...lineOf(failed), state: OutgoingState.FAILED },
       { ...lineOf(twice), sessionId: '1' },
-      // The reference tells whatever its case.
+      // The reference names it in any case.
       { ...lineOf(twice), reference: twice.bankReference.toLowerCase(), sessionId: '2' },
       { reference: 'FAILED-BY-HAND', amountMinor: 1n, state: OutgoingState.FAILED },
     ]
@@ -198,6 +201,24 @@ describe('the lines of a statement', () => {
     const lines = [{ ...lineOf(paid), reference: 'THE-BANKS-OWN', sessionId }]
     const found = await payouts().reconcilePayouts({ bank: Bank.BANK_SAFEHAVEN, lines })
     expect(found).toMatchObject({ matched: 1, found: 0 })
+  })
+
+  test('are read from a CSV file by the command line, with our reference in any text', async () => {
+    const paid = await send(PayoutStatus.PAID)
+    const file = join(temporaryFolder(), 'statement.csv')
+    const lines = [
+      'Date,Narration,Session ID,Debit,Credit,Status',
+      `2026-11-20,NIP/${paid.bankReference}/rent,,"4,000.00",,SUCCESSFUL`,
+      '2026-11-20,a payment that arrived,1234,,5.00,SUCCESSFUL',
+      '2026-11-20,charges,5678,10.75,,SUCCESSFUL',
+    ]
+    writeFileSync(file, lines.join('\r\n'))
+    const env = { INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN }
+    const run = ['payout', 'reconcile', '--bank', 'SAFEHAVEN', '--file', file]
+    const { code, stdout } = await runHere(run, env)
+    expect([code, stdout]).toEqual([1, expect.stringMatching(/^2 lines, 1 matched, .* 1 new/)])
+    expect(stdout).toContain('MISSING_HERE')
+    expect((await runHere(run, env)).code).toBe(0)
   })
 
   test('are required of a bank that cannot list what it sent', async () => {
@@ -222,7 +243,7 @@ test('a difference is resolved once, with a note and its audit entry', async () 
   const { entries } = await service.client(AdminService).listAuditEntries({})
   const ofIt = entries.filter(({ targetId }) => targetId === discrepancyId)
   expect(ofIt.map(({ action }) => action)).toEqual(['payout_discrepancy.resolve'])
-  expect(entries.some(({ action }) => action === 'payout.reconcile')).toBe(true)
+  expect(entries.some(({ action }) => action === 'payout_statement.reconcile')).toBe(true)
   const unknown = payouts().resolvePayoutDiscrepancy({ discrepancyId: 'pdc_1', note })
   await expect(unknown).rejects.toThrow('no such difference')
 })
