@@ -178,6 +178,7 @@ function composeThirdPartyRpc(
     bankNames,
     setSplit: createSetSplit(runtime),
     webhooks: webhooks.context,
+    payouts: domains.payouts.context,
     decisions,
     simulatePayment: (...call) => simulatePayment(runtime, sandbox, ...call),
     requeryAccount: (key) => requeryAccount(runtime, reconciling, key),

@@ -42,6 +42,9 @@ export const KEY_SCOPES = [
 
 export type KeyScope = (typeof KEY_SCOPES)[number]
 
+/** The scope that moves money: a stolen key must not be enough, so only keys that are bound to addresses have it. */
+export const ADDRESS_BOUND_SCOPE = 'payouts' satisfies KeyScope
+
 /** A business, authenticated by one of its secret keys. */
 export interface BusinessCaller {
   readonly kind: 'business'
@@ -51,6 +54,8 @@ export interface BusinessCaller {
   readonly keyId: string
   /** Empty: the methods that are open to keys without scopes. */
   readonly scopes: ReadonlySet<KeyScope>
+  /** Whether the key may be used from some addresses only. */
+  readonly isAddressBound: boolean
   /** The rate limit of each key of the business; undefined: the default. */
   readonly rateLimit: RateLimit | undefined
 }

@@ -72,7 +72,15 @@ async function verifyKey(findKey: FindKey, secret: string): Promise<Found<KnownK
   const rateLimit = toRateLimit(key.rateLimitPerSecond, key.rateLimitBurst)
   return {
     value: {
-      caller: { kind: 'business', businessId, live, keyId, scopes: new Set(key.scopes), rateLimit },
+      caller: {
+        kind: 'business',
+        businessId,
+        live,
+        keyId,
+        scopes: new Set(key.scopes),
+        isAddressBound: key.allowedCidrs.length > 0,
+        rateLimit,
+      },
       allows: createAllowsAddress(key.allowedCidrs),
       reported: false,
     },

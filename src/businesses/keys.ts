@@ -1,7 +1,7 @@
 import { LockMode, UniqueConstraintViolationException } from '@mikro-orm/core'
 import type { EntityManager, MikroORM } from '@mikro-orm/postgresql'
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
-import type { Actor, KeyScope } from '../auth/caller.ts'
+import { type Actor, ADDRESS_BOUND_SCOPE, type KeyScope } from '../auth/caller.ts'
 import type { Owner } from '../auth/method-policy.ts'
 import { DAY_MS } from '../core/durations.ts'
 import { Fault, invalidFields } from '../core/errors.ts'
@@ -46,6 +46,7 @@ export async function issueKey(
   actor: Actor,
 ): Promise<IssuedKey> {
   const allowedCidrs = readAllowedCidrs(requested.allowedCidrs)
+  requireAddresses({ ...requested, allowedCidrs })
   const nowMs = clock.now()
   return database.orm.em.fork().transactional(async (em) => {
     const business = await findBusiness(em, requested.businessId)
@@ -79,6 +80,7 @@ export async function importKey(
   }
   const { businessId, live } = requested
   const allowedCidrs = readAllowedCidrs(requested.allowedCidrs)
+  requireAddresses({ ...requested, allowedCidrs })
   const secretHash = hashSecret(secret)
   const nowMs = clock.now()
   const imported = database.orm.em.fork().transactional(async (em) => {
@@ -102,6 +104,13 @@ export async function importKey(
       cause: error,
     })
   })
+}
+
+/** @throws Fault validation_failed (the key would move money from any address) */
+function requireAddresses({ scopes, allowedCidrs }: Pick<KeyRights, 'scopes' | 'allowedCidrs'>) {
+  if (!scopes.includes(ADDRESS_BOUND_SCOPE) || allowedCidrs.length > 0) return
+  const message = `is required with the scope ${ADDRESS_BOUND_SCOPE}: state where the key is used from`
+  throw invalidFields([{ field: 'allowedCidrs', message }])
 }
 
 /** Adds a key inside a transaction. @param rights with address ranges in canonical form */
@@ -164,6 +173,7 @@ export async function updateKey(
   return database.orm.em.fork().transactional(async (em) => {
     const key = await lockActiveKey(em, keyId, clock.now())
     if (allowedCidrs === undefined) return key
+    requireAddresses({ scopes: key.scopes, allowedCidrs })
     key.allowedCidrs = allowedCidrs
     await appendAudit(em, actor, {
       action: 'key.update',

@@ -16,6 +16,7 @@ const TAGS: Readonly<Record<string, string>> = {
   payments: 'Payments into virtual accounts.',
   events: 'The events that webhooks deliver, to read in order.',
   balances: 'Balances, settlements and statements.',
+  payouts: 'Money out of the available balance: payouts and refunds.',
   webhooks: 'Endpoints that receive events, and the deliveries to them.',
 }
 

@@ -1,6 +1,12 @@
 import { create, type DescMessage, type JsonObject, toJson } from '@bufbuild/protobuf'
 import { RequeryResultSchema } from '../../gen/inflow/thirdparty/v2/payment_pb.ts'
 import {
+  PayoutBankPageSchema,
+  PayoutPageSchema,
+  PayoutSchema,
+  ResolvedAccountSchema,
+} from '../../gen/inflow/thirdparty/v2/payout_pb.ts'
+import {
   SettlementPageSchema,
   StatementPageSchema,
 } from '../../gen/inflow/thirdparty/v2/settlement_pb.ts'
@@ -133,6 +139,22 @@ const delivery = {
   },
 }
 
+const payout = {
+  payoutId: 'pay_01kah6j1yhsf9h1t2b3c4d5e6f',
+  reference: 'salary-7',
+  purpose: 'PAYOUT',
+  status: 'APPROVED',
+  amount: 15_000,
+  fee: 25,
+  duty: 50,
+  currency: CURRENCY,
+  ...PAYER,
+  narration: 'Salary of November',
+  createdAt: EARLIER,
+}
+
+const paid = { ...payout, status: 'PAID', sessionId: SESSION_ID, completedAt: AT }
+
 const balance = { pending: 1_500.5, available: 4_479, fees: 22.5, currency: CURRENCY }
 
 /** @param data as REST writes it */
@@ -191,7 +213,7 @@ export const RESPONSES: Readonly<Record<string, JsonObject>> = {
     hasMore: false,
     nextAfter: 42,
   }),
-  GetBalance: response('Balance retrieved', BalanceSchema, balance),
+  GetBalance: response('Balance retrieved', BalanceSchema, { ...balance, reserved: 15_075 }),
   UpdateVirtualAccount: response('Account updated', VirtualAccountSchema, listed),
   UpgradeVirtualAccount: response('Account upgraded', VirtualAccountSchema, {
     ...found,
@@ -262,5 +284,32 @@ export const RESPONSES: Readonly<Record<string, JsonObject>> = {
     reference: REFERENCE,
     found: 1,
     recorded: 1,
+  }),
+  ListBanks: response('Banks retrieved', PayoutBankPageSchema, {
+    banks: [{ bankCode: PAYER.bankCode, bankName: PAYER.bankName }],
+  }),
+  ResolveAccountName: response('Account name resolved', ResolvedAccountSchema, {
+    ...PAYER,
+    resolution: 'AYb3kq1mV0xq4nC7gkq0',
+    expiresAt: AT,
+  }),
+  CreatePayout: response('Payout requested', PayoutSchema, payout),
+  GetPayout: response('Payout retrieved', PayoutSchema, paid),
+  ListPayouts: response('Payouts retrieved', PayoutPageSchema, { payouts: [paid] }),
+  CancelPayout: response('Payout cancelled', PayoutSchema, {
+    ...payout,
+    status: 'CANCELLED',
+    completedAt: AT,
+  }),
+  RefundTransaction: response('Refund requested', PayoutSchema, {
+    ...payout,
+    reference: 'refund-3',
+    purpose: 'REFUND',
+    amount: 500,
+    fee: 0,
+    duty: 0,
+    narration: `Refund ${SESSION_ID}`,
+    refundedTransaction: SESSION_ID,
+    refundable: 1_000.5,
   }),
 }

@@ -23,6 +23,13 @@ export function tagOf(method: DescMethod): string {
   return scope.split(':')[0] ?? ''
 }
 
+/** The methods whose responses state whether an earlier call did it. */
+const IDEMPOTENT: ReadonlySet<string> = new Set([
+  'GenerateVirtualAccount',
+  'CreatePayout',
+  'RefundTransaction',
+])
+
 /** The operation of a method. */
 export function operationOf(
   method: DescMethod,
@@ -53,7 +60,7 @@ export function operationOf(
         description: commentOf(method.output),
         headers: {
           ...responseHeaders(200),
-          ...(method.name === 'GenerateVirtualAccount' && headerRefs(['Idempotent-Replayed'])),
+          ...(IDEMPOTENT.has(method.name) && headerRefs(['Idempotent-Replayed'])),
         },
         content: json(schemas.response(method.output), example.response),
       },
@@ -135,4 +142,23 @@ const REQUESTS: Readonly<Record<string, JsonObject>> = {
   SkipDelivery: { deliveryId: 'dlv_01kah6j1yhsf9h1t2b3c4d5e6f' },
   SimulatePayment: { reference: 'order-1', amount: '1500.50', payerName: 'NGOZI EZE' },
   RequeryTransaction: { reference: 'order-1' },
+  ListBanks: { page_size: 1_000 },
+  ResolveAccountName: { bank_code: '000013', account_number: '0123456789' },
+  CreatePayout: {
+    reference: 'salary-7',
+    amount: '15000.00',
+    bank_code: '000013',
+    account_number: '0123456789',
+    account_name: 'Ngozi Eze',
+    narration: 'Salary of November',
+  },
+  GetPayout: { reference: 'salary-7' },
+  ListPayouts: { page_size: 50, status: 'PAID', from: '2026-11-01 00:00:00' },
+  CancelPayout: { reference: 'salary-7' },
+  RefundTransaction: {
+    ...SESSION,
+    amount: '500.00',
+    reason: 'Two items were sold out',
+    reference: 'refund-3',
+  },
 }

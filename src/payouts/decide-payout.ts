@@ -17,7 +17,7 @@ interface Decision {
 type Decide = (payout: Payout) => PayoutChange | undefined
 
 /**
- * Approves a payout. Whoever requested it may not.
+ * Approves a payout. The token, user or key that requested it may not.
  *
  * @throws Fault not_found, own_payout, payout_not_pending
  */
@@ -34,7 +34,7 @@ export function approvePayout(
         'Another person than the one who requested a payout has to approve it',
       )
     }
-    if (payout.status !== 'PENDING_APPROVAL' && payout.decidedBy === by) return undefined
+    if (!UNAPPROVED.has(payout.status) && payout.decidedBy === by) return undefined
     requireStatus(payout, ['PENDING_APPROVAL'])
     if (payout.expiresAtMs !== undefined && payout.expiresAtMs <= context.clock.now()) {
       throw new Fault('payout_not_pending', 'The time for the approval of the payout is over')
@@ -48,6 +48,14 @@ export function approvePayout(
     }
   })
 }
+
+/** Where a payout stands that is not approved, or no longer. */
+const UNAPPROVED: ReadonlySet<PayoutStatus> = new Set([
+  'PENDING_APPROVAL',
+  'REJECTED',
+  'CANCELLED',
+  'EXPIRED',
+])
 
 /** Refuses the approval of a payout. @throws Fault not_found, payout_not_pending */
 export function rejectPayout(
@@ -209,7 +217,7 @@ async function changeLocked(
   nowMs: number,
 ): Promise<Payout> {
   const after = await changePayout(client, payout, change, nowMs)
-  // Nobody else changes a locked row.
+  // No other transaction changes a locked row.
   if (after === undefined) throw notPending(payout)
   return after
 }

@@ -1,3 +1,4 @@
+import type { Institution, Institutions } from '../banks/institutions.ts'
 import { firstIdAt } from '../core/ids.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import { cutPage, cutScan, readPage } from '../postgres/page-token.ts'
@@ -66,6 +67,20 @@ export async function listPayouts(
   const edge = rows[0]?.edge
   const payouts = rows.filter(({ id }) => id !== null).map(({ edge: _, ...row }) => toPayout(row))
   return cutScan(payouts, page, ({ id }) => [id], edge ? [edge] : undefined)
+}
+
+/** How many institutions a page has if the caller sets no size: all of them. */
+const INSTITUTIONS_DEFAULT = 1_000
+
+/** One page of the institutions that payouts can reach, by name. @throws Fault validation_failed (the page token) */
+export function listInstitutions(
+  institutions: Institutions,
+  { pageSize, pageToken }: { readonly pageSize: number; readonly pageToken: string },
+): { readonly rows: readonly Institution[]; readonly nextPageToken: string } {
+  const page = readPage(pageSize || INSTITUTIONS_DEFAULT, pageToken, 1)
+  const after = Number(page.after?.[0] ?? 0)
+  const rows = institutions.list().slice(after, after + page.limit + 1)
+  return cutPage(rows, page, () => [`${after + page.limit}`])
 }
 
 const STEPS_MAX = 200

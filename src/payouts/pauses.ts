@@ -30,12 +30,14 @@ export function pausePayouts(
         onConflictFields: ['scope', 'target'],
         onConflictAction: 'ignore',
       }))
-    await appendAudit(em, actor, {
-      action: 'payout_pause.begin',
-      targetId: `${scope}:${target}`,
-      businessId: scope === 'BUSINESS' ? target : undefined,
-      details: { before: before === null ? 'running' : 'paused', after: 'paused', reason },
-    })
+    if (before === null) {
+      await appendAudit(em, actor, {
+        action: 'payouts.pause',
+        targetId: `${scope}:${target}`,
+        businessId: scope === 'BUSINESS' ? target : undefined,
+        details: { before: 'running', after: 'paused', reason },
+      })
+    }
     return {
       ...row,
       reason: stored.reason,
@@ -60,7 +62,7 @@ export async function resumePayouts(
       [scope, target],
     )
     await appendAudit(em, actor, {
-      action: 'payout_pause.end',
+      action: 'payouts.resume',
       targetId: `${scope}:${target}`,
       businessId: scope === 'BUSINESS' ? target : undefined,
       details: { before: 'paused', after: 'running', reason },

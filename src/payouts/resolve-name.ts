@@ -3,6 +3,7 @@ import { BANK_CODES, BANK_FACTS, type BankCode, type BankOf } from '../banks/ban
 import type { Institution, Institutions } from '../banks/institutions.ts'
 import { isNubanFault } from '../banks/institutions.ts'
 import type { TransferAccount, TransferConnector } from '../banks/transfer.ts'
+import type { Clock } from '../core/clock.ts'
 import { MINUTE_MS } from '../core/durations.ts'
 import { Fault, type FieldFault, invalidFields } from '../core/errors.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
@@ -127,15 +128,30 @@ function unknownAccount(
   return { field: `${prefix}accountNumber`, message }
 }
 
-/** Seals a resolved account for payouts of one business, for 15 minutes. */
-export function sealResolution(
+/**
+ * Asks a bank for the name of an account, and encrypts the answer for payouts of one business, for 15 minutes.
+ *
+ * @throws Fault validation_failed (no such institution or account), bank_unavailable
+ */
+export async function resolveName(
+  context: NameContext & { readonly clock: Clock },
+  owner: Owner,
+  account: Pick<RequestedAccount, 'bankCode' | 'accountNumber'>,
+) {
+  const requested = { ...account, accountName: '', field: '' }
+  const resolved = await enquireName(context, requested, owner.live)
+  const expiresAtMs = context.clock.now() + RESOLUTION_MS
+  const resolution = encryptResolution(context, owner, resolved, expiresAtMs)
+  return { destination: resolved.destination, resolution, expiresAtMs }
+}
+
+function encryptResolution(
   { encrypter }: Pick<NameContext, 'encrypter'>,
   owner: Owner,
   { destination, bank, enquiryReference }: ResolvedAccount,
-  nowMs: number,
+  expiresAtMs: number,
 ): string {
   const { bankCode, bankName, accountNumber, accountName } = destination
-  const expiresAtMs = nowMs + RESOLUTION_MS
   const parts = [
     expiresAtMs,
     bankCode,

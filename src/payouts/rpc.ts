@@ -5,7 +5,6 @@ import { actorOf, restrictionOf } from '../auth/caller.ts'
 import { fromBankCode } from '../banks/message.ts'
 import { getBusiness } from '../businesses/get-business.ts'
 import { assert, Fault } from '../core/errors.ts'
-import { cutPage, readPage } from '../postgres/page-token.ts'
 import { fromTimestamp } from '../protobuf/values.ts'
 import { getPolicy, updatePolicy } from './change-policy.ts'
 import { createPayout, type PayoutContext } from './create-payout.ts'
@@ -17,7 +16,7 @@ import {
   resolvePayout,
 } from './decide-payout.ts'
 import { listFloats } from './float.ts'
-import { listBeneficiaries, listPayouts, listSteps } from './list-payouts.ts'
+import { listBeneficiaries, listInstitutions, listPayouts, listSteps } from './list-payouts.ts'
 import {
   toPauseMessage,
   toPauseTarget,
@@ -30,7 +29,7 @@ import {
 } from './message.ts'
 import { listPauses, pausePayouts, resumePayouts } from './pauses.ts'
 import { refundTransaction } from './refund-transaction.ts'
-import { enquireName, RESOLUTION_MS, sealResolution } from './resolve-name.ts'
+import { resolveName } from './resolve-name.ts'
 import { findByReference, findPayout } from './store.ts'
 
 const DECISIONS: Readonly<Record<PayoutDecision, Resolution | undefined>> = {
@@ -45,29 +44,20 @@ const DECISIONS: Readonly<Record<PayoutDecision, Resolution | undefined>> = {
 const isLive = ({ live }: { readonly live?: boolean | undefined }) => live ?? true
 
 export function createPayoutRpc(context: PayoutContext): ServiceImpl<typeof PayoutService> {
-  const { database, institutions, clock } = context
+  const { database, institutions } = context
   const { read } = database
   return {
-    async listBanks({ pageSize, pageToken }) {
-      const page = readPage(pageSize || 1_000, pageToken, 1)
-      const after = Number(page.after?.[0] ?? 0)
-      const all = institutions.list().map(({ code, name }) => ({ code, name }))
-      const rows = all.slice(after, after + page.limit + 1)
-      const { rows: banks, nextPageToken } = cutPage(rows, page, () => [`${after + page.limit}`])
-      return { banks: [...banks], nextPageToken }
+    async listBanks(request) {
+      const { rows, nextPageToken } = listInstitutions(institutions, request)
+      return { banks: rows.map(({ code, name }) => ({ code, name })), nextPageToken }
     },
     async resolveAccountName(request) {
       const owner = { businessId: request.businessId, live: isLive(request) }
       await getBusiness(database, owner.businessId)
       const { bankCode, accountNumber } = request
-      const account = { bankCode, accountNumber, accountName: '', field: '' }
-      const resolved = await enquireName(context, account, owner.live)
-      const nowMs = clock.now()
-      return {
-        beneficiary: resolved.destination,
-        resolution: sealResolution(context, owner, resolved, nowMs),
-        expiresAt: timestampFromMs(nowMs + RESOLUTION_MS),
-      }
+      const resolved = await resolveName(context, owner, { bankCode, accountNumber })
+      const { destination: beneficiary, resolution, expiresAtMs } = resolved
+      return { beneficiary, resolution, expiresAt: timestampFromMs(expiresAtMs) }
     },
     async createPayout(request, call) {
       const { beneficiary, businessId, reference, amountMinor, resolution, narration } = request

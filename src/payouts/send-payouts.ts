@@ -141,7 +141,7 @@ function claimOf(
 ): PayoutChange {
   const { status, bank, live } = payout
   if (status === 'PENDING_APPROVAL') {
-    return { status: 'EXPIRED', step: 'nobody approved it in time' }
+    return { status: 'EXPIRED', step: 'it was not approved in time' }
   }
   if (status !== 'APPROVED') {
     const leaseMs = leaseOf(bank && transferBanks(bankOf, live).get(bank))

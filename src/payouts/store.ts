@@ -221,7 +221,7 @@ export interface PayoutChange {
   readonly decidedBy?: string
   readonly decisionNote?: string
   readonly attempts?: number
-  /** Whoever took it up before changes nothing any more. */
+  /** An instance that took it up before changes nothing any more. */
   readonly claimed?: true
 }
 

@@ -104,18 +104,25 @@ export function isSettlement(kind: string): boolean {
   return kind === 'SETTLEMENT_COMPLETED' || kind === 'SHARE_SETTLED'
 }
 
+/** Whether the subject of a kind of entry is a payout or a refund. */
+export function isPayout(kind: string): boolean {
+  return /^(PAYOUT|REFUND)_/.test(kind)
+}
+
 export function toEntryMessage(entry: Entry): EntryMessage {
   const settles = isSettlement(entry.kind)
+  const pays = isPayout(entry.kind)
   return create(EntrySchema, {
     sequence: entry.sequence,
     kind: entry.kind,
     bookedAt: timestampFromMs(entry.bookedAtMs),
-    transactionId: settles ? '' : entry.subjectId,
+    transactionId: settles || pays ? '' : entry.subjectId,
     sessionId: entry.sessionId,
     settlementId: settles ? entry.subjectId : '',
     pendingMinor: entry.pendingMinor,
     availableMinor: entry.availableMinor,
     feesMinor: entry.feesMinor,
+    payoutId: pays ? entry.subjectId : '',
   })
 }
 

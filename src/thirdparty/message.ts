@@ -202,12 +202,14 @@ export function toPageToken(nextPageToken: string): { readonly nextPageToken?: s
   return nextPageToken === '' ? {} : { nextPageToken }
 }
 
-export function toBalance(balance: Balance): BalanceMessage {
+/** @param reservedMinor what is reserved for payouts; undefined in a statement, which does not show it */
+export function toBalance(balance: Balance, reservedMinor?: bigint): BalanceMessage {
   return create(BalanceSchema, {
     pending: toMajorNumber(balance.pendingMinor),
     available: toMajorNumber(balance.availableMinor),
     fees: toMajorNumber(balance.feesMinor),
     currency: CURRENCY,
+    ...(reservedMinor !== undefined && { reserved: toMajorNumber(reservedMinor) }),
   })
 }
 

@@ -34,7 +34,7 @@ import { cutPage, readPage } from '../postgres/page-token.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import { getBalance, listSettlements } from '../settlement/get-balance.ts'
 import { type EntryPage, listEntries } from '../settlement/list-entries.ts'
-import { isSettlement } from '../settlement/message.ts'
+import { isPayout, isSettlement } from '../settlement/message.ts'
 import { netOf, type Settlement } from '../settlement/settlement.ts'
 import { createGetShown } from '../transactions/find-transactions.ts'
 import { listSettled } from '../transactions/ledger/list-settled.ts'
@@ -61,12 +61,17 @@ import {
   toTransaction,
   toVirtualAccount,
 } from './message.ts'
+import { createPayoutMethods, type PayoutDependencies } from './payouts-rpc.ts'
 import { createWebhookMethods, type WebhookDependencies } from './webhooks-rpc.ts'
 
 /** The number of events in a page if the caller sets no limit. */
 const EVENTS_DEFAULT = 100
 
-interface Dependencies extends AccountDependencies, PaymentDependencies, WebhookDependencies {
+interface Dependencies
+  extends AccountDependencies,
+    PaymentDependencies,
+    PayoutDependencies,
+    WebhookDependencies {
   readonly timeText: TimeText
   readonly bankNames: BankNames
   readonly createAccount: CreateAccountCall
@@ -87,6 +92,7 @@ export function createThirdPartyRpc(
     ...createAccountMethods(runtime, dependencies),
     ...createPaymentMethods(dependencies),
     ...createSettlementMethods(runtime, dependencies),
+    ...createPayoutMethods(dependencies),
     ...createWebhookMethods(dependencies),
     async generateVirtualAccount(request, context) {
       const { businessId, live } = callingBusiness(context)
@@ -212,8 +218,8 @@ export function createThirdPartyRpc(
     },
     async getBalance(_request, context) {
       const { businessId, live } = callingBusiness(context)
-      const data = toBalance(await getBalance(database, { businessId, live }))
-      return succeed('Balance retrieved', data)
+      const balance = await getBalance(database, { businessId, live })
+      return succeed('Balance retrieved', toBalance(balance, balance.reservedMinor))
     },
   }
 }
@@ -363,6 +369,7 @@ function toStatementEntry(entry: EntryPage['entries'][number], timeText: TimeTex
     event: kind,
     bookedAt: timeText.format(entry.bookedAtMs),
     ...(isSettlement(kind) && { settlementId: subjectId }),
+    ...(isPayout(kind) && { payoutId: subjectId }),
     ...(sessionId !== '' && { sessionId }),
     pending: toMajorNumber(entry.pendingMinor),
     available: toMajorNumber(entry.availableMinor),

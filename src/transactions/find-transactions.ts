@@ -4,7 +4,7 @@ import { isCreditable } from '../accounts/account.ts'
 import type { FoundAmongLatest } from '../accounts/list-accounts.ts'
 import type { Owner } from '../auth/method-policy.ts'
 import type { BankCode, IsSimulated } from '../banks/bank.ts'
-import { Fault } from '../core/errors.ts'
+import { Fault, invalidFields } from '../core/errors.ts'
 import { parseAmount } from '../core/money.ts'
 import { createBatcher } from '../postgres/batcher.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
@@ -49,6 +49,39 @@ function createLookUp<Transaction>(
     if (transaction === undefined) throw new Fault('not_found', 'There is no such transaction')
     return transaction
   }
+}
+
+/**
+ * The id of a business's transaction by its session.
+ *
+ * @param bank empty: any
+ * @throws Fault not_found; validation_failed (two banks used the session id)
+ */
+export async function findIdBySession(
+  pool: Pool,
+  key: {
+    readonly businessId: string
+    readonly live: boolean
+    readonly sessionId: string
+    readonly bank: BankCode | ''
+  },
+): Promise<string> {
+  const { rows } = await pool.query<{ readonly id: string; readonly bank: BankCode }>({
+    name: 'transaction-find-session-ids',
+    // "offset 0" as in `findBySessions`.
+    text: `select t.id, t.bank
+      from (select transaction_id from payment_session s where s.session_id = $2 and s.live = $3 offset 0) s
+        cross join lateral (select * from transaction t where t.id = s.transaction_id offset 0) t
+      where t.business_id = $1`,
+    values: [key.businessId, key.sessionId, key.live],
+  })
+  const found = rows.filter(({ bank }) => key.bank === '' || bank === key.bank)
+  if (found.length > 1) {
+    const message = 'is required: two banks used the session id'
+    throw invalidFields([{ field: 'bank', message }])
+  }
+  if (found[0] === undefined) throw new Fault('not_found', 'There is no such transaction')
+  return found[0].id
 }
 
 /**

@@ -73,12 +73,12 @@ async function whenAnswered(status: number, body: object) {
   }
 }
 
-test('the name is the one that the bank returns, whoever that is', async () => {
+test('the name is the one that the bank returns, also another one', async () => {
   const { transfers, fake } = await start()
   fake.faults.add('enquire', 'wrong name')
   expect(await transfers.enquireName(transferOrder().beneficiary, signal)).toMatchObject({
     kind: 'found',
-    accountName: 'SOMEBODY ELSE',
+    accountName: 'ANOTHER HOLDER',
   })
 })
 

@@ -201,7 +201,7 @@ const NO_HOST = 'must be an address or a host name such as 127.0.0.1 or ::'
 
 const URI = 'spiffe://example.org/feed'
 const noScopes = (pair: string) =>
-  `must be like spiffe://example.org/feed=read+events:subscribe, with scopes of admin, payments:write, payments:reverse, splits:write, webhooks:write, read, events:subscribe, but "${pair}" is not`
+  `must be like spiffe://example.org/feed=read+events:subscribe, with scopes of admin, payments:write, payments:reverse, splits:write, payouts:write, payouts:approve, webhooks:write, read, events:subscribe, but "${pair}" is not`
 const noOrigin = (origin: string) =>
   `must be origins such as https://app.example.com, but "${origin}" is not one`
 const NO_LIMIT =
@@ -268,7 +268,7 @@ const WRONG: [string, string, string, NodeJS.ProcessEnv?][] = [
   [
     'OIDC_ROLES',
     'ops=root',
-    'must be like finance=read+events:subscribe, with scopes of admin, payments:write, payments:reverse, splits:write, webhooks:write, read, events:subscribe, but "ops=root" is not',
+    'must be like finance=read+events:subscribe, with scopes of admin, payments:write, payments:reverse, splits:write, payouts:write, payouts:approve, webhooks:write, read, events:subscribe, but "ops=root" is not',
     PROVIDER,
   ],
   ['PORTAL_NAME', 'x'.repeat(51), 'must be 1 to 50 printable characters'],

@@ -309,7 +309,7 @@ test.each([
   await sequence(durablePool)
   expect((await readLogState(durablePool)).epoch).toBe(before.epoch + 1)
   expect(await balance()).toEqual({
-    ...{ pendingMinor: 7n, availableMinor: 0n, feesMinor: 0n },
+    ...{ pendingMinor: 7n, availableMinor: 0n, feesMinor: 0n, reservedMinor: 0n },
     isCurrent: true,
   })
   const later = await publish(1, paid)

@@ -89,7 +89,9 @@ async function makeWorld(): Promise<World> {
   const businesses = createClient(BusinessService, transport)
   const { business } = await businesses.createBusiness({ name: 'Acme' })
   const businessId = business!.id
-  const { secretKey } = await businesses.issueKey({ businessId, scopes: [...KEY_SCOPES] })
+  const { secretKey } = await businesses.issueKey({
+    ...{ businessId, scopes: [...KEY_SCOPES], allowedCidrs: ['127.0.0.0/8'] },
+  })
   const revoked = await businesses.issueKey({ businessId })
   await businesses.revokeKey({ keyId: revoked.key!.id })
   const webhooks = createClient(WebhookService, transport)

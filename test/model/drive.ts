@@ -113,10 +113,10 @@ export async function startDrive(
   for (const name of names) {
     const client = clientOf(drive, BusinessService)
     const { id } = (await client.createBusiness({ name })).business!
-    const scopes = [...KEY_SCOPES]
+    const rights = { businessId: id, scopes: [...KEY_SCOPES], allowedCidrs: ['127.0.0.0/8'] }
     const [live, test] = [
-      await client.issueKey({ businessId: id, scopes }),
-      await client.issueKey({ businessId: id, scopes, test: true }),
+      await client.issueKey(rights),
+      await client.issueKey({ ...rights, test: true }),
     ]
     drive.businesses.set(name, { id, liveKey: live.secretKey, testKey: test.secretKey })
     world.businesses.set(name, newBusiness())

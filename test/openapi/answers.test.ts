@@ -99,7 +99,7 @@ test('so are accounts and payments with everything that they may have', async ()
   await call('listTransactions', { recorded_from: '2020-01-01 00:00:00' })
   await call('listEvents', { after: 0 })
   const { settlements } = (await call('listSettlements', {})).data
-  expect(settlements).toHaveLength(1)
+  expect(settlements).toHaveLength(2)
   const { entries } = (await call('getStatement', {})).data
   expect(entries.length).toBeGreaterThan(1)
 })

@@ -1,11 +1,16 @@
 import { createHmac } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type Payout, PayoutStatus } from '../../gen/inflow/payout/v1/payout_pb.ts'
+import { PayoutDecision, PayoutService } from '../../gen/inflow/payout/v1/payout_service_pb.ts'
 import { SandboxService } from '../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { nuban } from '../../src/banks/nuban.ts'
+import { MAGIC_ACCOUNTS } from '../../src/banks/sandbox.ts'
 import { type ReceivedRequest, type Receiver, startReceiver } from '../support/receiver.ts'
 import { useSharedService } from '../support/service.ts'
-import { waitFor } from '../support/wait-for.ts'
+import { waitFor, waitUntil } from '../support/wait-for.ts'
 import {
   approveRecipient,
   data,
@@ -66,6 +71,7 @@ test('the webhooks that a receiver gets are as the document states them', async 
   await pay(oneTime.number, 'w-session-3', 150_050n)
   await data(service, key, 'acceptPayment', { session_id: 'w-session-2' })
   await data(service, key, 'returnPayment', { session_id: 'w-session-3' })
+  await payOut()
   await data(service, key, 'closeVirtualAccount', { reference: 'w-1' })
   const expected = Object.keys(document.webhooks).filter((kind) => !SLOW.includes(kind))
   const received = () => new Set(receiver.requests.map(({ rawBody }) => JSON.parse(rawBody).event))
@@ -77,6 +83,58 @@ test('the webhooks that a receiver gets are as the document states them', async 
     expect(isGenuine({ ...request, rawBody: `${request.rawBody} ` }, created.secret)).toBe(false)
   }
 })
+
+const PAYEE = { bankCode: '000013', accountNumber: nuban('058', 145_700_001) }
+const REJECTED = { bankCode: '000013', accountNumber: nuban('058', Number(MAGIC_ACCOUNTS.rejects)) }
+
+/** Payouts and refunds that are paid and returned, that fail, and that are cancelled. */
+async function payOut(): Promise<void> {
+  const { id: businessId, live: key } = business
+  const payouts = service.client(PayoutService)
+  const { number } = await openByKey(service, key, { reference: 'w-3' })
+  const pay = async (sessionId: string, account = PAYEE) => {
+    const payer = { name: 'BOLA ADE', ...account }
+    const payment = {
+      bank: Bank.BANK_9PSB,
+      accountNumber: number,
+      amountMinor: 150_050n,
+      sessionId,
+    }
+    const client = service.client(TransactionService)
+    return (await client.recordPayment({ ...payment, payer })).transaction!.id
+  }
+  const [transactionId, rejectedId] = [await pay('w-session-4'), await pay('w-session-5', REJECTED)]
+  await waitUntil(async () => {
+    const settled = await service.client(SettlementService).settle({ businessId, force: true })
+    return settled.settlements.length === 1
+  })
+  const policy = { businessId, approvalAboveMinor: 500n }
+  await payouts.updatePayoutPolicy({ policy })
+  const request = async (amountMinor: bigint, account = PAYEE) => {
+    const { resolution } = await payouts.resolveAccountName({ businessId, ...account })
+    const reference = `w-${amountMinor}-${account.accountNumber}`
+    return payouts.createPayout({
+      ...{ businessId, reference, amountMinor, beneficiary: account, resolution },
+    })
+  }
+  const returned = async ({ payout }: { payout?: Payout | undefined }) => {
+    const payoutId = payout!.id
+    await waitUntil(
+      async () => (await payouts.getPayout({ payoutId })).payout?.status === PayoutStatus.PAID,
+    )
+    const decision = PayoutDecision.MARK_RETURNED
+    await payouts.resolvePayout({ payoutId, decision, note: 'x' })
+  }
+  await returned(await request(100n))
+  await returned(await payouts.refundTransaction({ transactionId, amountMinor: 100n }))
+  await request(100n, REJECTED)
+  await payouts.refundTransaction({ transactionId: rejectedId, amountMinor: 100n })
+  const waiting = [
+    await request(501n),
+    await payouts.refundTransaction({ transactionId, amountMinor: 501n }),
+  ]
+  for (const { payout } of waiting) await payouts.cancelPayout({ payoutId: payout!.id })
+}
 
 /** Verifies a webhook step by step as the document says, without a library. */
 function isGenuine({ headers, rawBody }: ReceivedRequest, secret: string): boolean {

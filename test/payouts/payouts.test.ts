@@ -222,6 +222,11 @@ describe('approvals', () => {
     expect(await balanceOf(businessId)).toMatchObject({ available: 1_000_000n, reserved: 0n })
     const approve = payouts().approvePayout({ payoutId: payout!.id })
     expect(await faultOf(approve)).toBe('own_payout')
+    const { payout: other } = await request(businessId)
+    const approver = service.client(PayoutService, await token('payouts:approve'))
+    await approver.rejectPayout({ payoutId: other!.id })
+    const repeat = approver.approvePayout({ payoutId: other!.id })
+    expect(await faultOf(repeat)).toBe('payout_not_pending')
   })
 })
 

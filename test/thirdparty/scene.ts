@@ -20,7 +20,7 @@ export async function scopedBusiness(service: TestService): Promise<ScopedBusine
   const { id } = await service.business()
   const issue = async (test: boolean) => {
     const scopes = [...KEY_SCOPES]
-    const request = { businessId: id, test, scopes }
+    const request = { businessId: id, test, scopes, allowedCidrs: ['127.0.0.0/8'] }
     return (await service.client(BusinessService).issueKey(request)).secretKey
   }
   return { id, live: await issue(false), test: await issue(true) }

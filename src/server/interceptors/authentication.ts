@@ -2,6 +2,7 @@ import { type DescMethod, isFieldSet, type Message } from '@bufbuild/protobuf'
 import type { Interceptor, StreamRequest, UnaryRequest } from '@connectrpc/connect'
 import type { AuditKeys } from '../../auth/audit/audit-hash.ts'
 import {
+  ADDRESS_BOUND_SCOPE,
   auditKeysKey,
   type BusinessCaller,
   type Caller,
@@ -85,11 +86,21 @@ function unauthorized({ credential: what }: MethodPolicy): Fault {
   return new Fault('unauthorized', `A valid ${what} is required: Authorization: Bearer <${what}>`)
 }
 
-function requireKeyScope({ scopes: held }: BusinessCaller, policy: MethodPolicy): void {
+function requireKeyScope(
+  { scopes: held, isAddressBound }: BusinessCaller,
+  policy: MethodPolicy,
+): void {
   assert(policy.credential === 'secret key', 'a key is looked up only for a method for keys')
   const { scopes, openToUnscopedKeys } = policy
-  if (held.size === 0 ? openToUnscopedKeys : scopes.some((scope) => held.has(scope))) return
-  throw new Fault('permission_denied', `The key lacks the scope ${scopes.join(' or ')}`)
+  const isOpen = held.size === 0 ? openToUnscopedKeys : scopes.some((scope) => held.has(scope))
+  if (!isOpen) {
+    throw new Fault('permission_denied', `The key lacks the scope ${scopes.join(' or ')}`)
+  }
+  // No such key is issued. This holds for one that the database has all the same.
+  if (scopes.includes(ADDRESS_BOUND_SCOPE) && !isAddressBound) {
+    const text = `The scope ${ADDRESS_BOUND_SCOPE} needs a key that is bound to addresses`
+    throw new Fault('permission_denied', text)
+  }
 }
 
 function requireScope({ scopes: held }: InternalCaller, policy: MethodPolicy): void {

@@ -285,7 +285,7 @@ function enumText(schema: DescEnum, value: number): string {
 
 /**
  * The body of the WIAXY profile: all of the standard one, and what existing receivers read. Payments have the customer,
- * the payer's names apart and `aspfiy_ref`.
+ * the payer's names apart and `aspfiy_ref`; results of payouts have another name and the references apart.
  *
  * @param body the standard body, as JSON
  */
@@ -295,8 +295,9 @@ function toWiaxyBody(
   { eventName, payerAsArray }: Pick<RequestFormat, 'eventName' | 'payerAsArray'>,
 ): JsonObject {
   const { payload } = fromBinary(EventSchema, entry.payload)
-  if (payload.case !== 'transaction') return body
   const data = body['data'] as JsonObject
+  if (payload.case === 'payout') return toDisbursement(body, data, entry.kind, payload.value)
+  if (payload.case !== 'transaction') return body
   const payer = wiaxyPayer(data)
   return {
     event: entry.kind === 'PAYMENT_NOTIFICATION' && eventName ? eventName : entry.kind,
@@ -305,6 +306,38 @@ function toWiaxyBody(
       payer: payerAsArray ? [payer] : payer,
       aspfiy_ref: data['wiaxy_ref'] ?? '',
       customer: customerOf(payload.value),
+    },
+  }
+}
+
+/** What receivers of disbursements read in `status`, by the kind of the event. They treat any other word as a failure. */
+const DISBURSEMENT_STATUS: Readonly<Record<string, string>> = {
+  PAYOUT_PAID: 'successful',
+  PAYOUT_FAILED: 'failed',
+  PAYOUT_RETURNED: 'failed',
+}
+
+/** The result of a payout; other events of payouts, and refunds, keep the standard body. */
+function toDisbursement(
+  body: JsonObject,
+  data: JsonObject,
+  kind: string,
+  { id, reference, sessionId }: Payout,
+): JsonObject {
+  const status = DISBURSEMENT_STATUS[kind]
+  if (status === undefined) return body
+  // Receivers refuse a body without any of the three; a failed payout has no session.
+  const sent = sessionId || id
+  return {
+    event: 'DISBURSEMENT_NOTIFICATION',
+    data: {
+      ...data,
+      event_kind: kind,
+      status,
+      reference: id,
+      merchant_reference: reference,
+      transaction_ref: sent,
+      wiaxy_ref: sent,
     },
   }
 }

@@ -14,6 +14,7 @@ const business: BusinessCaller = {
   live: true,
   keyId: 'key_1',
   scopes: new Set(),
+  isAddressBound: false,
   rateLimit: undefined,
 }
 const internal: InternalCaller = {

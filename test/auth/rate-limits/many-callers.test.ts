@@ -74,6 +74,7 @@ test('a caller that keeps calling stays authenticated, however many others call'
       live: true,
       keyId,
       scopes: new Set<never>(),
+      isAddressBound: false,
       rateLimit: undefined,
     } as const
     limits.caller(caller, () => keyId)

@@ -17,7 +17,7 @@ type Method = (typeof methods)[number]
 async function decide(method: Method, caller: Caller): Promise<Verdict> {
   const scopes = new Set('scopes' in caller ? caller.scopes : [])
   const found = (kind: Caller['kind'], as: string) => () =>
-    (caller.kind === kind ? { kind: as, scopes } : undefined) as never
+    (caller.kind === kind ? { kind: as, scopes, isAddressBound: true } : undefined) as never
   const authenticators = {
     secretKey: found('business', 'business'),
     token: found('token', 'internal'),
@@ -66,7 +66,8 @@ const KEY_SCOPE_METHODS: Readonly<Record<KeyScope, RegExp>> = {
   'events:read': /^ListEvents$/,
   'balances:read': /^(GetBalance|ListSettlements|GetStatement)$/,
   'webhooks:read': /^List(Webhooks|Deliveries)$/,
-  payouts: /^$/,
+  payouts:
+    /^(ListBanks|ResolveAccountName|(Create|Get|Cancel)Payout|ListPayouts|RefundTransaction)$/,
   'webhooks:write': /^((Create|Update|Delete|Test)Webhook|Redeliver|SkipDelivery)$/,
 }
 

@@ -67,9 +67,10 @@ const ADMINISTRATIVE = methods.filter((method) => {
   if (/\.Verify(Ledger|Audit)$/.test(nameOf(method))) return false
   return (
     method.name === 'CloseAccount' ||
+    method.name === 'CancelPayout' ||
     method.name === 'SetAccountSplit' ||
     (method.idempotency !== 1 &&
-      scopes.every((scope) => /^(admin|webhooks:write)$/.test(scope)) &&
+      scopes.every((scope) => /^(admin|webhooks:write|payouts:approve)$/.test(scope)) &&
       scopes.length > 0)
   )
 })

@@ -9,6 +9,7 @@ import { encodeCursor } from '../../../src/events/cursor.ts'
 import { creation } from '../rest/rest.ts'
 import { BANK_ERRORS } from './bank-rows.ts'
 import { MONEY_ERRORS } from './money-rows.ts'
+import { PAYOUT_ERRORS } from './payout-rows.ts'
 import { HAPPY } from './rows.ts'
 import {
   CUSTOMER,
@@ -208,6 +209,7 @@ export const ROWS: Readonly<Record<string, Make>> = {
   'OverviewService.ListReviewItems validation_failed': invalid({ pageToken: 'garbage' }),
   ...BANK_ERRORS,
   ...MONEY_ERRORS,
+  ...PAYOUT_ERRORS,
   ...WEBHOOK_ERRORS,
   ...THIRD_PARTY_ERRORS,
 }
@@ -223,7 +225,13 @@ export const ERRORS: Readonly<Record<string, Make>> = Object.fromEntries(
 export const OF_LIVE_BANKS: ReadonlySet<string> = new Set([
   'SandboxService.SimulateTransfer not_sandbox',
   'AccountService.CloseAccount bank_unavailable',
+  'PayoutService.ResolveAccountName bank_unavailable',
+  'PayoutService.CreatePayout bank_unavailable',
+  'PayoutService.RefundTransaction bank_unavailable',
   'ThirdPartyService.CloseVirtualAccount bank_unavailable',
+  'ThirdPartyService.ResolveAccountName bank_unavailable',
+  'ThirdPartyService.CreatePayout bank_unavailable',
+  'ThirdPartyService.RefundTransaction bank_unavailable',
   'ThirdPartyService.RequeryTransaction requery_unsupported',
   'TransactionService.RecordPayment payment_unconfirmed',
   'TransactionService.RecordPayment bank_key_required',

@@ -1,11 +1,13 @@
 import { beforeAll, describe, expect, test } from 'vitest'
+import { PayoutService } from '../../../gen/inflow/payout/v1/payout_service_pb.ts'
 import { SandboxService } from '../../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
+import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { ThirdPartyService } from '../../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
 import { useSharedService } from '../../support/service.ts'
 import { openByKey, scopedBusiness } from '../../thirdparty/scene.ts'
 import { creation, until } from '../rest/rest.ts'
 import { type Outcome, oneInTurn, PROTOCOLS, REST } from './protocols.ts'
-import { DEAF_URL } from './scene.ts'
+import { DEAF_URL, holdPayouts, PAYEE } from './scene.ts'
 
 const service = useSharedService()
 
@@ -27,15 +29,19 @@ interface Things {
   readonly endpointId: string
   readonly deliveryId: string
   readonly eventId: string
+  /** A request for a payout, which awaits an approval. */
+  readonly payout: Readonly<Record<string, string>>
 }
 
 let things: Record<Whose, Things>
+
+const TO = { bankCode: PAYEE.bankCode, accountNumber: PAYEE.accountNumber }
 
 const pay = (accountNumber: string, sessionId: string) =>
   service.client(SandboxService).simulateTransfer({ accountNumber, sessionId, amountMinor: 100n })
 
 beforeAll(async () => {
-  const made = async (whose: Whose, key: string): Promise<Things> => {
+  const made = async (whose: Whose, businessId: string, key: string): Promise<Things> => {
     const created = await service.post('createWebhook/', key, { url: DEAF_URL })
     const { endpoint_id: endpointId } = created.body.data
     await openByKey(service, key, { reference: 'shared', firstName: whose })
@@ -57,13 +63,25 @@ beforeAll(async () => {
     )
     const [{ delivery_id: deliveryId, event_id: eventId }] = body.data.deliveries
     const numbers = [number, expecting.number]
-    return { key, reference, numbers, endpointId, deliveryId, eventId }
+    const inMode = { businessId, live: whose !== 'test' }
+    const { settlements } = await service
+      .client(SettlementService)
+      .settle({ ...inMode, force: true })
+    expect(settlements).toHaveLength(1)
+    const { beneficiary } = await service
+      .client(PayoutService)
+      .resolveAccountName({ ...inMode, ...TO })
+    const accountName = beneficiary!.accountName
+    const payout = { reference: `payout-${whose}`, amount: '0.10', accountName, ...TO }
+    await holdPayouts(service, businessId)
+    await service.client(ThirdPartyService, key).createPayout(payout)
+    return { key, reference, numbers, endpointId, deliveryId, eventId, payout }
   }
   const [own, stranger] = [await scopedBusiness(service), await scopedBusiness(service)]
   things = {
-    live: await made('live', own.live),
-    test: await made('test', own.test),
-    stranger: await made('stranger', stranger.live),
+    live: await made('live', own.id, own.live),
+    test: await made('test', own.id, own.test),
+    stranger: await made('stranger', stranger.id, stranger.live),
   }
 })
 
@@ -103,9 +121,12 @@ const NAMING: Readonly<Record<string, Naming>> = {
     { sessionId: `session-${other}` },
   ],
   requeryTransaction: byReference(),
+  getPayout: (other) => [{ reference: `payout-${other}` }],
+  cancelPayout: (other) => [{ reference: `payout-${other}` }],
+  refundTransaction: (other) => [{ sessionId: `session-${other}` }],
 }
 const NAMES_NOTHING =
-  /^(generateVirtualAccount|list(HeldPayments|Events|VirtualAccounts|Settlements|Webhooks)|get(Balance|Statement)|createWebhook)$/
+  /^(generateVirtualAccount|list(HeldPayments|Events|VirtualAccounts|Settlements|Webhooks|Banks|Payouts)|get(Balance|Statement)|createWebhook|resolveAccountName|createPayout)$/
 
 /** The same request about what exists nowhere. */
 const nowhere = (request: Request): Request =>
@@ -146,6 +167,15 @@ const OWN: Readonly<Record<string, (mode: Mode) => readonly Readonly<Record<stri
     skipDelivery: () => [],
     simulatePayment: (mode) => (mode === 'live' ? [] : [{ reference: 'only-test', amount: '1' }]),
     requeryTransaction: (mode) => [{ reference: `only-${mode}` }],
+    listBanks: () => [{ pageSize: 1 }],
+    resolveAccountName: () => [TO],
+    createPayout: (mode) => [things[mode].payout],
+    getPayout: (mode) => [{ reference: `payout-${mode}` }],
+    listPayouts: () => [{}, { status: 'PENDING_APPROVAL' }, { pageSize: 1 }],
+    cancelPayout: (mode) => [{ reference: `payout-${mode}` }],
+    refundTransaction: (mode) => [
+      { ...things[mode].payout, sessionId: `session-${mode}`, reference: `refund-${mode}` },
+    ],
   }
 
 const METHODS = ThirdPartyService.methods.map((method) => [method.localName, method] as const)
@@ -177,7 +207,7 @@ describe.each(MODES)('a %s key sees nothing of the other mode, nor of another bu
         const text = JSON.stringify(outcome)
         for (const other of othersOf(mode)) {
           const { reference, numbers, endpointId } = things[other]
-          const named = ['only', 'session', 'held'].map((what) => `${what}-${other}`)
+          const named = ['only', 'session', 'held', 'payout'].map((what) => `${what}-${other}`)
           for (const foreign of [reference, ...numbers, endpointId, ...named]) {
             expect([protocol, text]).not.toEqual([protocol, expect.stringContaining(foreign)])
           }

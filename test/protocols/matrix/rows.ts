@@ -7,6 +7,7 @@ import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { creation } from '../rest/rest.ts'
 import { BANK_HAPPY } from './bank-rows.ts'
 import { heldId, MONEY_HAPPY } from './money-rows.ts'
+import { PAYOUT_HAPPY } from './payout-rows.ts'
 import { CUSTOMER, importedText, type Make, newKey, pay, type Scene } from './scene.ts'
 import { THIRD_PARTY_HAPPY } from './thirdparty-rows.ts'
 import { WEBHOOK_HAPPY } from './webhook-rows.ts'
@@ -130,6 +131,7 @@ export const HAPPY: Readonly<Record<string, Make>> = {
   },
   ...BANK_HAPPY,
   ...MONEY_HAPPY,
+  ...PAYOUT_HAPPY,
   ...WEBHOOK_HAPPY,
   ...THIRD_PARTY_HAPPY,
 }

@@ -2,12 +2,16 @@ import type { DescMessage, MessageInitShape } from '@bufbuild/protobuf'
 import { AccountService } from '../../../gen/inflow/account/v1/account_service_pb.ts'
 import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
+import { PauseScope } from '../../../gen/inflow/payout/v1/payout_pb.ts'
+import { PayoutService } from '../../../gen/inflow/payout/v1/payout_service_pb.ts'
 import { SandboxService } from '../../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
 import { SessionService } from '../../../gen/inflow/session/v1/session_service_pb.ts'
+import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { TransactionService } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { KEY_SCOPES } from '../../../src/auth/caller.ts'
+import { nuban } from '../../../src/banks/nuban.ts'
 import { startReceiver } from '../../support/receiver.ts'
 import { ADMIN_TOKEN, type TestService } from '../../support/service.ts'
 import { signIn } from '../../support/sign-in.ts'
@@ -42,6 +46,12 @@ export interface Scene {
   readonly deliveryId: string
   /** A delivery to an endpoint without a listener: attempted, and due for a retry. */
   readonly failingDeliveryId: string
+  /** A payout of the business, `PAYOUT_REFERENCE`. All of its payouts await an approval until a test decides them. */
+  readonly payoutId: string
+  /** The token that requested it. */
+  readonly requester: string
+  /** Another business with a payment, whose payouts are paused, and its key with every scope. */
+  readonly paused: { readonly businessId: string; readonly key: string; readonly sessionId: string }
   /** A business without anything. */
   readonly otherBusinessId: string
   close(): Promise<void>
@@ -83,12 +93,41 @@ export async function pay({ service, accountNumber }: Scene, fresh: string, more
   return transaction
 }
 
+/** The account that payouts go to. */
+export const PAYEE = { bankCode: '058', accountNumber: nuban('058', 145_700_001), accountName: '' }
+
+/** Who pays what is refunded: that account. */
+export const PAYER = { name: 'BOLA ADE', accountNumber: PAYEE.accountNumber, bankCode: '000013' }
+
+/** The reference of the payout of the scene. */
+export const PAYOUT_REFERENCE = 'payout-1'
+
+/** From now on payouts of a business need an approval, so that nothing happens to them by itself. */
+export async function holdPayouts(service: TestService, businessId: string): Promise<void> {
+  const policy = { businessId, approvalAboveMinor: 0n }
+  await service.client(PayoutService).updatePayoutPolicy({ policy })
+}
+
+/** Requests a payout. @returns its id */
+export async function requestPayout(
+  service: TestService,
+  businessId: string,
+  { reference = PAYOUT_REFERENCE, amountMinor = 100n, token = ADMIN_TOKEN } = {},
+): Promise<string> {
+  const client = service.client(PayoutService, token)
+  const { resolution } = await client.resolveAccountName({ businessId, ...PAYEE })
+  const request = { businessId, reference, amountMinor, beneficiary: PAYEE, resolution }
+  return (await client.createPayout(request)).payout!.id
+}
+
 /** The rows that need a test key. */
-const OF_TEST_MODE = /^ThirdPartyService\.(SimulatePayment(?! not_sandbox)|CreateWebhook too_many)/
+const OF_TEST_MODE =
+  /^ThirdPartyService\.(SimulatePayment(?! not_sandbox)|CreateWebhook too_many|RefundTransaction insufficient)/
 
 /** The credential that may make the call of a row: `ThirdPartyService.GetBalance`, with or without an error. */
-export function authorizationOf({ scopedKey, testKey }: Scene, row: string): string {
+export function authorizationOf({ scopedKey, testKey, paused }: Scene, row: string): string {
   if (!row.startsWith('ThirdPartyService.')) return `Bearer ${ADMIN_TOKEN}`
+  if (row.endsWith(' payouts_paused')) return `Bearer ${paused.key}`
   return `Bearer ${OF_TEST_MODE.test(row) ? testKey : scopedKey}`
 }
 
@@ -115,9 +154,8 @@ export async function setScene(service: TestService): Promise<Scene> {
   const businesses = service.client(BusinessService)
   const issued = await businesses.issueKey({ businessId })
   await businesses.revokeKey({ keyId: issued.key!.id })
-  const scopes = [...KEY_SCOPES]
-  const scoped = await businesses.issueKey({ businessId, scopes })
-  const test = await businesses.issueKey({ businessId, live: false, scopes })
+  const scoped = await businesses.issueKey(everything(businessId))
+  const test = await businesses.issueKey({ ...everything(businessId), live: false })
   const admin = service.client(AdminService)
   const { token } = await admin.issueToken({ name: 'gone', scopes: ['admin'] })
   await admin.revokeToken({ tokenId: token!.id })
@@ -130,6 +168,8 @@ export async function setScene(service: TestService): Promise<Scene> {
     )
     return deliveries[0]!.id
   }
+  const deliveryId = await deliveryTo(reached.endpoint!.id)
+  const failingDeliveryId = await deliveryTo(deaf.endpoint!.id)
   return {
     service,
     businessId,
@@ -144,11 +184,47 @@ export async function setScene(service: TestService): Promise<Scene> {
     portalLinkId,
     revokedSessionId,
     endpointId: reached.endpoint!.id,
-    deliveryId: await deliveryTo(reached.endpoint!.id),
-    failingDeliveryId: await deliveryTo(deaf.endpoint!.id),
+    deliveryId,
+    failingDeliveryId,
+    ...(await makePayout(service, businessId)),
+    paused: await makePaused(service),
     otherBusinessId: (await service.business()).id,
     close: () => receiver.close(),
   }
+}
+
+async function makePaused(service: TestService): Promise<Scene['paused']> {
+  const { id: businessId } = await service.business()
+  const { secretKey: key } = await service.client(BusinessService).issueKey(everything(businessId))
+  const { account } = await service.client(AccountService).createAccount({
+    ...{ businessId, reference: 'order-1', bank: Bank.BANK_9PSB, ...CUSTOMER },
+  })
+  const { accountNumber } = account!
+  const sessionId = 'session-paused'
+  await service.client(TransactionService).recordPayment({
+    ...{ bank: Bank.BANK_9PSB, accountNumber, sessionId, amountMinor: 700n, payer: PAYER },
+  })
+  const target = { scope: PauseScope.BUSINESS, businessId, reason: 'x' }
+  await service.client(PayoutService).pausePayouts(target)
+  return { businessId, key, sessionId }
+}
+
+/** The rights of a key that may call every method. */
+const everything = (businessId: string) => ({
+  ...{ businessId, scopes: [...KEY_SCOPES], allowedCidrs: ['127.0.0.0/8'] },
+})
+
+/** Settles what the business has, and requests a payout of it. */
+async function makePayout(service: TestService, businessId: string) {
+  await until(
+    () => service.client(SettlementService).settle({ businessId, force: true }),
+    ({ settlements }) => settlements.length === 1,
+  )
+  await holdPayouts(service, businessId)
+  const admin = service.client(AdminService)
+  const scopes = ['payouts:write']
+  const { secret: requester } = await admin.issueToken({ name: 'requester', scopes })
+  return { requester, payoutId: await requestPayout(service, businessId, { token: requester }) }
 }
 
 /** A portal link and a session of it, both revoked. */

@@ -3,6 +3,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { AccountService } from '../../../gen/inflow/account/v1/account_service_pb.ts'
 import { Resource } from '../../../gen/inflow/auth/v1/policy_pb.ts'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
+import { PauseScope } from '../../../gen/inflow/payout/v1/payout_pb.ts'
+import { PayoutService } from '../../../gen/inflow/payout/v1/payout_service_pb.ts'
 import { SandboxService } from '../../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
 import { SessionService } from '../../../gen/inflow/session/v1/session_service_pb.ts'
 import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
@@ -17,7 +19,16 @@ import { issueToken } from './callers.ts'
 import { type Asked, confinedVerdict, confinementOf, isForTokens, type Verdict } from './oracle.ts'
 import { allMethods, nameOf, oneInTurn, PROTOCOLS } from './protocols.ts'
 import { HAPPY, TAKE } from './rows.ts'
-import { CUSTOMER, DEAF_URL, type Request, type Scene, setScene } from './scene.ts'
+import {
+  CUSTOMER,
+  DEAF_URL,
+  holdPayouts,
+  PAYOUT_REFERENCE,
+  type Request,
+  requestPayout,
+  type Scene,
+  setScene,
+} from './scene.ts'
 import { snapshotOf } from './snapshot.ts'
 import { type WireOutcome, wireProtocolsOf } from './wire.ts'
 
@@ -58,6 +69,10 @@ beforeAll(async () => {
     () => service.client(SettlementService).settle({ businessId: strangerId, force: true }),
     ({ settlements }) => settlements.length === 1,
   )
+  await holdPayouts(service, strangerId)
+  await requestPayout(service, strangerId)
+  const pause = { scope: PauseScope.BUSINESS, businessId: strangerId, reason: 'x' }
+  await service.client(PayoutService).pausePayouts(pause)
   const endpoint = { businessId: strangerId, url: DEAF_URL }
   await service.client(WebhookService).createEndpoint(endpoint)
   own = (await issueToken(service, SCOPES, [scene.businessId, scene.otherBusinessId])).secret
@@ -93,6 +108,11 @@ async function findResources(): Promise<Record<Resource, string>> {
     [Resource.PORTAL_LINK]: scene.portalLinkId,
     [Resource.PAYOUT]: scene.payoutId,
   }
+}
+
+/** What names a resource together with a field. */
+const BESIDE: Readonly<Record<string, Request>> = {
+  'PayoutService.GetPayout businessId': { reference: PAYOUT_REFERENCE },
 }
 
 async function ask(method: DescMethod, request: Request, token: string) {
@@ -159,7 +179,10 @@ describe('a restricted token neither sees nor moves anything of other businesses
     }
     for (const { field: name, resource } of owned) {
       const alone = Object.fromEntries(owned.map((each) => [each.field, '']))
-      const naming = (id: string) => ({ ...requests.get(method)!, ...alone, [name]: id })
+      const naming = (id: string) => ({
+        ...{ ...requests.get(method)!, ...alone, [name]: id },
+        ...BESIDE[`${nameOf(method)} ${name}`],
+      })
       const foreign = await ask(method, naming(resources[resource]!), stranger)
       for (const token of [stranger, ADMIN_TOKEN]) {
         expect([name, foreign]).toEqual([name, await ask(method, naming('x_unknown'), token)])
@@ -179,7 +202,8 @@ describe('a resource can be named by its own token', () => {
     confinementOf(method).owned.map((owned) => ({ name, method, ...owned })),
   )
   test.each(named)('$name by $field', async ({ name, method, field, resource }) => {
-    const request = { [field]: resources[resource] }
+    const beside = BESIDE[`${name} ${field}`]
+    const request = { [field]: resources[resource], ...beside }
     // A delivery may be attempted between two calls.
     const found = await waitFor(async () => {
       const mine = await ask(method, request, own)
@@ -190,7 +214,7 @@ describe('a resource can be named by its own token', () => {
       }
       return mine
     })
-    expect(found).not.toEqual(await ask(method, { [field]: 'x_unknown' }, own))
+    expect(found).not.toEqual(await ask(method, { [field]: 'x_unknown', ...beside }, own))
   })
 })
 
@@ -270,6 +294,8 @@ const NAME_NO_BUSINESS: ReadonlySet<string> = new Set([
   'OverviewService.GetOverview',
   'SessionService.GetCaller',
   'SessionService.CreateSignInCode',
+  'PayoutService.ListBanks',
+  'PayoutService.GetPayoutPolicy',
   'WebhookService.GetEndpointStatistics',
   'SettlementService.GetSettlementCalendar',
   'TransactionService.SummarizeTransactions',

@@ -165,6 +165,7 @@ test('the routes are the paths of the descriptors', () => {
     'generateVirtualAccount getTransaction getVirtualAccount listTransactions acceptPayment',
     'returnPayment listHeldPayments listEvents getBalance updateVirtualAccount',
     'upgradeVirtualAccount closeVirtualAccount listVirtualAccounts listSettlements getStatement',
+    'listBanks resolveAccountName createPayout getPayout listPayouts cancelPayout refundTransaction',
     'createWebhook listWebhooks updateWebhook deleteWebhook testWebhook listDeliveries redeliver',
     'skipDelivery simulatePayment requeryTransaction',
   ].flatMap((line) => line.split(' '))

@@ -168,7 +168,7 @@ export type Payout = Message<"inflow.payout.v1.Payout"> & {
   approvalReason: string;
 
   /**
-   * Who approved or rejected it; empty: nobody did.
+   * Who approved or rejected it; empty: it was not decided.
    *
    * @generated from field: string decided_by = 21;
    */
@@ -266,7 +266,7 @@ export type Beneficiary = Message<"inflow.payout.v1.Beneficiary"> & {
   bankCode: string;
 
   /**
-   * Its name; only returned.
+   * Its name, at most 200 characters; only returned.
    *
    * @generated from field: string bank_name = 2;
    */
@@ -526,51 +526,52 @@ export const FloatSchema: GenMessage<Float> = /*@__PURE__*/
  */
 export type PayoutPolicy = Message<"inflow.payout.v1.PayoutPolicy"> & {
   /**
-   * The business; empty: the installation, whose limits hold beside those of each business.
+   * The business, by its id of at most 60 characters; empty: the installation, whose limits hold beside those of each
+   * business.
    *
    * @generated from field: string business_id = 1;
    */
   businessId: string;
 
   /**
-   * The largest amount of a payout, in kobo.
+   * The largest amount of a payout, in kobo, at most 1,000,000,000,000,000.
    *
    * @generated from field: int64 payout_max_minor = 2;
    */
   payoutMaxMinor: bigint;
 
   /**
-   * The most that payouts of a day in Lagos may add up to, in kobo.
+   * The most that payouts of a day in Lagos may add up to, in kobo, at most 1,000,000,000,000,000.
    *
    * @generated from field: int64 daily_max_minor = 3;
    */
   dailyMaxMinor: bigint;
 
   /**
-   * The most that payouts of a month in Lagos may add up to, in kobo.
+   * The most that payouts of a month in Lagos may add up to, in kobo, at most 1,000,000,000,000,000.
    *
    * @generated from field: int64 monthly_max_minor = 4;
    */
   monthlyMaxMinor: bigint;
 
   /**
-   * A payout above this amount needs the approval of a second person, in kobo; absent: none does. With 0, every one
-   * does.
+   * A payout above this amount needs the approval of a second person, in kobo, at most 1,000,000,000,000,000; absent:
+   * none does. With 0, every one does.
    *
    * @generated from field: optional int64 approval_above_minor = 5;
    */
   approvalAboveMinor?: bigint | undefined;
 
   /**
-   * For so many hours after the first payout to a beneficiary, larger amounts than new_beneficiary_max_minor need an
-   * approval.
+   * For so many hours, at most 720, after the first payout to a beneficiary, larger amounts than
+   * new_beneficiary_max_minor need an approval.
    *
    * @generated from field: int32 cool_down_hours = 6;
    */
   coolDownHours: number;
 
   /**
-   * The largest amount that a new beneficiary gets without an approval, in kobo.
+   * The largest amount that a new beneficiary gets without an approval, in kobo, at most 1,000,000,000,000,000.
    *
    * @generated from field: int64 new_beneficiary_max_minor = 7;
    */
@@ -584,7 +585,7 @@ export type PayoutPolicy = Message<"inflow.payout.v1.PayoutPolicy"> & {
   approvalHours: number;
 
   /**
-   * The fees, by the amount: the first band that reaches the amount. None: no fee.
+   * The fees, by the amount: the first band, of at most 10, that reaches the amount. None: no fee.
    *
    * @generated from field: repeated inflow.payout.v1.PayoutFeeBand fees = 9;
    */
@@ -605,7 +606,7 @@ export type PayoutPolicy = Message<"inflow.payout.v1.PayoutPolicy"> & {
   settleTo?: Beneficiary | undefined;
 
   /**
-   * What stays available when a settlement is paid out, in kobo.
+   * What stays available when a settlement is paid out, in kobo, at most 1,000,000,000,000,000.
    *
    * @generated from field: int64 floor_minor = 12;
    */
@@ -626,28 +627,28 @@ export const PayoutPolicySchema: GenMessage<PayoutPolicy> = /*@__PURE__*/
  */
 export type PayoutFeeBand = Message<"inflow.payout.v1.PayoutFeeBand"> & {
   /**
-   * The largest amount of the band, in kobo; 0: any. Bands are in ascending order.
+   * The largest amount of the band, in kobo, at most 1,000,000,000,000,000; 0: any. Bands are in ascending order.
    *
    * @generated from field: int64 up_to_minor = 1;
    */
   upToMinor: bigint;
 
   /**
-   * The flat part, in kobo.
+   * The flat part, in kobo, at most 1,000,000,000,000,000.
    *
    * @generated from field: int64 flat_minor = 2;
    */
   flatMinor: bigint;
 
   /**
-   * The part of the amount, in basis points (hundredths of a percent).
+   * The part of the amount, in basis points (hundredths of a percent), at most 10,000.
    *
    * @generated from field: int32 basis_points = 3;
    */
   basisPoints: number;
 
   /**
-   * The largest fee, in kobo; 0: none.
+   * The largest fee, in kobo, at most 1,000,000,000,000,000; 0: none.
    *
    * @generated from field: int64 cap_minor = 4;
    */
@@ -675,7 +676,7 @@ export const PayoutPurpose = {
   UNSPECIFIED: 0,
 
   /**
-   * A business pays somebody.
+   * A business pays a beneficiary.
    *
    * @generated from enum value: PAYOUT_PURPOSE_PAYOUT = 1;
    */
@@ -786,7 +787,7 @@ export const PayoutStatus = {
   CANCELLED: 9,
 
   /**
-   * Nobody approved it in time; the money is available again.
+   * It was not approved in time; the money is available again.
    *
    * @generated from enum value: PAYOUT_STATUS_EXPIRED = 10;
    */

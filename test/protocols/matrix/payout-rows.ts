@@ -1,0 +1,190 @@
+import { PauseScope } from '../../../gen/inflow/payout/v1/payout_pb.ts'
+import { PayoutDecision, PayoutService } from '../../../gen/inflow/payout/v1/payout_service_pb.ts'
+import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
+import { TransactionStatus } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
+import { ADMIN_TOKEN } from '../../support/service.ts'
+import { until } from '../rest/rest.ts'
+import {
+  holdPayouts,
+  type Make,
+  openAccount,
+  PAYEE,
+  PAYER,
+  PAYOUT_REFERENCE,
+  pay,
+  requestPayout,
+  type Scene,
+} from './scene.ts'
+
+const payouts = ({ service }: Scene) => service.client(PayoutService)
+
+/** A payout that awaits an approval, by its id. */
+async function waiting(scene: Scene, reference: string, token: string = scene.requester) {
+  const { service, businessId } = scene
+  return { payoutId: await requestPayout(service, businessId, { reference, token }) }
+}
+
+const waitingId: Make = (scene, fresh) => waiting(scene, fresh)
+const rejected: Make = async (scene, fresh) => {
+  const { payoutId } = await waiting(scene, fresh)
+  await payouts(scene).rejectPayout({ payoutId })
+  return { payoutId }
+}
+
+/** A payout whose result is unknown; no bank is asked about it. */
+async function unclear(scene: Scene, fresh: string) {
+  const { payoutId } = await waiting(scene, fresh)
+  const { durablePool } = scene.service.database
+  await durablePool.query(`
+    begin;
+    update payout set status = 'APPROVED', next_at = null, expires_at = null where id = '${payoutId}';
+    update payout set status = 'SUBMITTING', bank = '9PSB', submitted_at = now() where id = '${payoutId}';
+    update payout set status = 'UNKNOWN' where id = '${payoutId}';
+    commit`)
+  return { payoutId }
+}
+
+const requested: Make = async ({ service, businessId }, fresh) => {
+  const client = service.client(PayoutService)
+  const { resolution } = await client.resolveAccountName({ businessId, ...PAYEE })
+  return { businessId, reference: fresh, amountMinor: 100n, beneficiary: PAYEE, resolution }
+}
+
+/** The request with something else in it. */
+const requestedWith =
+  (more: object): Make =>
+  async (scene, fresh) => ({ ...(await requested(scene, fresh)), ...more })
+
+/** A payment to refund. */
+const paid = async (scene: Scene, fresh: string, more = {}) => ({
+  transactionId: (await pay(scene, fresh, { payer: PAYER, ...more }))!.id,
+})
+
+/** A request for a refund of a part of a new payment. */
+const refunded =
+  (more: object = {}): Make =>
+  async (scene, fresh) => ({ ...(await paid(scene, fresh)), amountMinor: 100n, ...more })
+
+/** Another business with a payment into it. */
+async function another(scene: Scene, fresh: string) {
+  const { id: businessId } = await scene.service.business()
+  const { accountNumber } = await openAccount({ ...scene, businessId }, fresh)
+  return { businessId, ...(await paid(scene, fresh, { accountNumber })) }
+}
+
+async function pausedOne(scene: Scene, fresh: string) {
+  const other = await another(scene, fresh)
+  const { businessId } = other
+  await payouts(scene).pausePayouts({ scope: PauseScope.BUSINESS, businessId, reason: 'x' })
+  return other
+}
+
+/** A payment whose money is settled and reserved for a payout. */
+async function spent(scene: Scene, fresh: string) {
+  const { service } = scene
+  const { businessId, transactionId } = await another(scene, fresh)
+  await until(
+    () => service.client(SettlementService).settle({ businessId, force: true }),
+    ({ settlements }) => settlements.length === 1,
+  )
+  await holdPayouts(service, businessId)
+  await requestPayout(service, businessId, { reference: fresh, amountMinor: 700n })
+  return { transactionId }
+}
+
+/** A call of each rpc of payouts that goes well. */
+export const PAYOUT_HAPPY: Readonly<Record<string, Make>> = {
+  'PayoutService.ListBanks': () => ({ pageSize: 2 }),
+  'PayoutService.ResolveAccountName': ({ businessId }) => ({
+    businessId,
+    bankCode: PAYEE.bankCode,
+    accountNumber: PAYEE.accountNumber,
+  }),
+  'PayoutService.CreatePayout': requested,
+  'PayoutService.GetPayout': ({ payoutId }) => ({ payoutId }),
+  'PayoutService.ListPayouts': ({ businessId }) => ({ businessId, pageSize: 1 }),
+  'PayoutService.ApprovePayout': waitingId,
+  'PayoutService.RejectPayout': waitingId,
+  'PayoutService.CancelPayout': waitingId,
+  'PayoutService.ResolvePayout': async (scene, fresh) => ({
+    ...(await unclear(scene, fresh)),
+    decision: PayoutDecision.MARK_FAILED,
+    note: 'not in their books',
+  }),
+  'PayoutService.RefundTransaction': refunded(),
+  'PayoutService.ListBeneficiaries': ({ businessId }) => ({ businessId, pageSize: 1 }),
+  'PayoutService.PausePayouts': async (scene) => {
+    const target = { scope: PauseScope.BUSINESS, businessId: scene.otherBusinessId }
+    await payouts(scene).resumePayouts(target)
+    return { ...target, reason: 'drill' }
+  },
+  'PayoutService.ResumePayouts': async (scene) => {
+    const target = {
+      scope: PauseScope.BUSINESS,
+      businessId: scene.otherBusinessId,
+      reason: 'drill',
+    }
+    await payouts(scene).pausePayouts(target)
+    return target
+  },
+  'PayoutService.ListPauses': ({ businessId }) => ({ businessId, pageSize: 1 }),
+  'PayoutService.GetFloat': () => ({}),
+  'PayoutService.GetPayoutPolicy': ({ businessId }) => ({ businessId }),
+  'PayoutService.UpdatePayoutPolicy': ({ otherBusinessId }) => ({
+    policy: {
+      businessId: otherBusinessId,
+      payoutMaxMinor: 1_000_000n,
+      fees: [{ flatMinor: 1_000n, basisPoints: 50, capMinor: 5_000n }],
+    },
+  }),
+}
+
+/** A call for each error that those rpcs name, where the usual one does not get it. */
+export const PAYOUT_ERRORS: Readonly<Record<string, Make>> = {
+  'PayoutService.ResolveAccountName bank_unavailable':
+    PAYOUT_HAPPY['PayoutService.ResolveAccountName']!,
+  'PayoutService.CreatePayout name_mismatch': requestedWith({
+    beneficiary: { ...PAYEE, accountName: 'Zeta Yota' },
+  }),
+  'PayoutService.CreatePayout not_found': requestedWith({ businessId: 'biz_nobody' }),
+  'PayoutService.CreatePayout duplicate_reference': requestedWith({ reference: PAYOUT_REFERENCE }),
+  'PayoutService.CreatePayout insufficient_balance': requestedWith({ amountMinor: 10n ** 14n }),
+  'PayoutService.CreatePayout payouts_paused': async (scene, fresh) => {
+    const { businessId } = await pausedOne(scene, fresh)
+    return requested({ ...scene, businessId }, fresh)
+  },
+  'PayoutService.CreatePayout bank_unavailable': ({ businessId }, fresh) => ({
+    ...{ businessId, reference: fresh, amountMinor: 100n },
+    beneficiary: { ...PAYEE, accountName: 'Ada Obi' },
+  }),
+  'PayoutService.ApprovePayout own_payout': (scene, fresh) => waiting(scene, fresh, ADMIN_TOKEN),
+  'PayoutService.ApprovePayout payout_not_pending': rejected,
+  'PayoutService.RejectPayout payout_not_pending': unclear,
+  'PayoutService.CancelPayout payout_not_pending': rejected,
+  'PayoutService.ResolvePayout payout_not_pending': async (scene, fresh) => ({
+    ...(await waiting(scene, fresh)),
+    decision: PayoutDecision.MARK_PAID,
+    note: 'x',
+  }),
+  'PayoutService.ResolvePayout resend_not_safe': async (scene, fresh) => ({
+    ...(await unclear(scene, fresh)),
+    decision: PayoutDecision.RESEND,
+    note: 'x',
+  }),
+  'PayoutService.RefundTransaction duplicate_reference': refunded({ reference: PAYOUT_REFERENCE }),
+  'PayoutService.RefundTransaction refund_exceeds_payment': refunded({ amountMinor: 701n }),
+  'PayoutService.RefundTransaction insufficient_balance': spent,
+  'PayoutService.RefundTransaction not_refundable': (scene, fresh) =>
+    paid(scene, fresh, { status: TransactionStatus.PENDING }),
+  'PayoutService.RefundTransaction payouts_paused': async (scene, fresh) => {
+    const { transactionId } = await pausedOne(scene, fresh)
+    return { transactionId }
+  },
+  'PayoutService.RefundTransaction bank_unavailable': refunded(),
+  'PayoutService.ListPauses validation_failed': () => ({ pageToken: 'garbage' }),
+  'PayoutService.GetPayoutPolicy validation_failed': () => ({ businessId: 'x'.repeat(61) }),
+  'PayoutService.UpdatePayoutPolicy not_found': () => ({ policy: { businessId: 'biz_nobody' } }),
+  'PayoutService.UpdatePayoutPolicy validation_failed': ({ businessId }) => ({
+    policy: { businessId, fees: [{ flatMinor: 1n }, { flatMinor: 2n }] },
+  }),
+}

@@ -1,0 +1,445 @@
+import { createHmac } from 'node:crypto'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
+import { PauseScope } from '../../gen/inflow/payout/v1/payout_pb.ts'
+import { PayoutService } from '../../gen/inflow/payout/v1/payout_service_pb.ts'
+import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { nuban } from '../../src/banks/nuban.ts'
+import { MAGIC_ACCOUNTS } from '../../src/banks/sandbox.ts'
+import { keyIdOf } from '../../src/businesses/secret-key.ts'
+import { verifyWebhook } from '../../src/client/verify-webhook.ts'
+import { fresh, settleAll } from '../overview/scene.ts'
+import { type Receiver, startReceiver } from '../support/receiver.ts'
+import { type RestAnswer, useSharedService } from '../support/service.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { audited, data, openByKey, type ScopedBusiness, scopedBusiness } from './scene.ts'
+
+const service = useSharedService()
+const AVAILABLE = 10_000
+const ADA = { bank_code: '058', account_number: nuban('058', 145_700_011) }
+const magic = (digits: string) => ({ ...ADA, account_number: nuban('058', Number(digits)) })
+
+/** A business with 10,000 naira that are available, from one payment. */
+interface FundedBusiness extends ScopedBusiness {
+  readonly sessionId: string
+  readonly accountNumber: string
+}
+
+async function funded(): Promise<FundedBusiness> {
+  const business = await scopedBusiness(service)
+  const { number: accountNumber } = await openByKey(service, business.live)
+  const sessionId = await receive(accountNumber)
+  await settleAll(service, business.id, 1n)
+  return { ...business, sessionId, accountNumber }
+}
+
+/** Records a payment of 10,000 naira by Ada. @returns its session id */
+async function receive(accountNumber: string, payer = ADA): Promise<string> {
+  const sessionId = fresh('rest-payout')
+  await service.client(TransactionService).recordPayment({
+    ...{ bank: Bank.BANK_9PSB, accountNumber, sessionId, amountMinor: BigInt(AVAILABLE * 100) },
+    payer: { name: 'ADA', accountNumber: payer.account_number, bankCode: '000013' },
+  })
+  return sessionId
+}
+
+let business: FundedBusiness
+let resolution: string
+
+beforeAll(async () => {
+  business = await funded()
+  resolution = (await data(service, business.live, 'resolveAccountName', ADA)).resolution
+})
+
+/** A request of business that goes well. */
+const payout = (more: Readonly<Record<string, unknown>> = {}) => ({
+  ...{ reference: fresh('payout'), amount: 1, ...ADA, resolution, ...more },
+})
+
+/** Posts what must fail. @returns the status, the code and the fields */
+async function refused(path: string, request: object, key = business.live) {
+  const { status, body } = await service.post(`${path}/`, key, request)
+  const { code, errors = [] } = body
+  return [status, code, ...errors.map(({ field }: { field: string }) => field)]
+}
+
+async function until(reference: string, status: string, key = business.live) {
+  let found: RestAnswer['body']
+  await waitFor(async () => {
+    found = await data(service, key, 'getPayout', { reference })
+    expect(found.status).toBe(status)
+  })
+  return found
+}
+
+describe('createPayout/', () => {
+  test('pays an account whose name was resolved, and a repeat returns the original', async () => {
+    const { live } = business
+    const resolved = await data(service, live, 'resolveAccountName', ADA)
+    expect(resolved).toEqual({
+      bank_code: '000013',
+      bank_name: 'Guaranty Trust Bank',
+      account_number: ADA.account_number,
+      account_name: expect.stringMatching(/^[A-Z ]+$/),
+      resolution: expect.any(String),
+      expires_at: expect.stringMatching(/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$/),
+    })
+    const request = payout({ amount: '1500.50', narration: 'Salary' })
+    const before = await data(service, live, 'getBalance')
+    const created = await service.post('createPayout/', live, request)
+    expect(created.headers.has('idempotent-replayed')).toBe(false)
+    expect(created.body).toMatchObject({
+      status: true,
+      message: 'Payout requested',
+      data: {
+        payout_id: expect.stringMatching(/^pay_/),
+        ...{ reference: request.reference, purpose: 'PAYOUT', amount: 1500.5, fee: 0, duty: 0 },
+        ...{ bank_code: '000013', account_number: ADA.account_number, narration: 'Salary' },
+        ...{ account_name: resolved.account_name, currency: 'NGN' },
+      },
+    })
+    const paid = await until(request.reference, 'PAID')
+    expect(paid).toMatchObject({
+      session_id: expect.stringMatching(/^\d{30}$/),
+      completed_at: expect.any(String),
+    })
+    const repeated = await service.post('createPayout/', live, request)
+    expect(repeated.headers.get('idempotent-replayed')).toBe('true')
+    expect(repeated.body.data).toEqual(paid)
+    expect(await data(service, live, 'getBalance')).toMatchObject({
+      available: before.available - 1500.5,
+    })
+    const { payouts } = await data(service, live, 'listPayouts', { status: 'PAID', page_size: 1 })
+    expect(payouts).toEqual([paid])
+  })
+
+  test('gives the money back if the bank refuses, and states why', async () => {
+    const { live } = await funded()
+    const before = await data(service, live, 'getBalance')
+    const rejects = magic(MAGIC_ACCOUNTS.rejects)
+    const named = await data(service, live, 'resolveAccountName', rejects)
+    const request = payout({ ...rejects, resolution: '', account_name: named.account_name })
+    await data(service, live, 'createPayout', request)
+    const failed = await until(request.reference, 'FAILED', live)
+    expect(failed).toMatchObject({ failure_reason: 'beneficiary_rejected' })
+    expect(await data(service, live, 'getBalance')).toEqual(before)
+  })
+
+  test.each([
+    ['an amount of 0', { amount: 0 }, ['amount']],
+    ['three decimals', { amount: '1.005' }, ['amount']],
+    ['an unknown bank', { bank_code: '999' }, ['bank_code']],
+    ['a short number', { account_number: '123' }, ['account_number']],
+    ['neither name nor resolution', { resolution: '' }, ['account_name']],
+    ['a resolution that is none', { resolution: 'x' }, ['resolution']],
+    ['no reference', { reference: '' }, ['reference']],
+    ['a long narration', { narration: 'x'.repeat(101) }, ['narration']],
+    ['an unknown field', { accountNo: '1' }, ['accountNo']],
+  ])('refuses %s by the name of the field', async (_what, more, fields) => {
+    expect(await refused('createPayout', payout(more))).toEqual([
+      ...[422, 'validation_failed', ...fields],
+    ])
+  })
+
+  test('refuses an account that the bank does not know, and a limit, by the name of the field', async () => {
+    const unknown = magic(MAGIC_ACCOUNTS.isUnknown)
+    const request = payout({ ...unknown, resolution: '', account_name: 'Ada Obi' })
+    const fault = [422, 'validation_failed', 'account_number']
+    expect(await refused('createPayout', request)).toEqual(fault)
+    expect(await refused('resolveAccountName', unknown)).toEqual(fault)
+    const policy = { businessId: business.id, payoutMaxMinor: 500n }
+    await service.client(PayoutService).updatePayoutPolicy({ policy })
+    expect(await refused('createPayout', payout({ amount: 6 }))).toEqual([
+      ...[422, 'validation_failed', 'amount'],
+    ])
+    await service.client(PayoutService).updatePayoutPolicy({ policy: { businessId: business.id } })
+  })
+
+  test('states both names if they differ', async () => {
+    const request = payout({ resolution: '', account_name: 'Somebody Else' })
+    const { status, body } = await service.post('createPayout/', business.live, request)
+    expect([status, body.code]).toEqual([422, 'name_mismatch'])
+    const { account_name: stated } = await data(service, business.live, 'resolveAccountName', ADA)
+    expect(body.errors).toEqual([
+      { field: 'account_name', message: expect.stringContaining(`"${stated}"`) },
+    ])
+    expect(body.message).toContain('"Somebody Else"')
+  })
+
+  test('refuses more than is available, and another request with the reference', async () => {
+    expect(await refused('createPayout', payout({ amount: AVAILABLE + 1 }))).toEqual([
+      ...[409, 'insufficient_balance', 'amount'],
+    ])
+    const request = payout()
+    await data(service, business.live, 'createPayout', request)
+    expect(await refused('createPayout', { ...request, amount: 2 })).toEqual([
+      ...[409, 'duplicate_reference', 'reference'],
+    ])
+  })
+
+  test('is refused while the payouts of the business are paused', async () => {
+    const target = { scope: PauseScope.BUSINESS, businessId: business.id }
+    await service.client(PayoutService).pausePayouts({ ...target, reason: 'drill' })
+    expect(await refused('createPayout', payout())).toEqual([409, 'payouts_paused'])
+    await service.client(PayoutService).resumePayouts(target)
+  })
+})
+
+test('cancelPayout/ gives the money of a payout back that awaits approval', async () => {
+  const { id, live } = await funded()
+  const { account_name } = await data(service, live, 'resolveAccountName', ADA)
+  const newPayout = () => payout({ resolution: '', account_name })
+  const client = service.client(PayoutService)
+  await client.updatePayoutPolicy({ policy: { businessId: id, approvalAboveMinor: 0n } })
+  const before = await data(service, live, 'getBalance')
+  const request = newPayout()
+  const requested = await data(service, live, 'createPayout', request)
+  expect(requested).toMatchObject({ status: 'PENDING_APPROVAL', expires_at: expect.any(String) })
+  expect(await data(service, live, 'getBalance')).toMatchObject({
+    available: before.available - 1,
+    reserved: before.reserved + 1,
+  })
+  const { reference } = request
+  const cancelled = await data(service, live, 'cancelPayout', { reference })
+  expect(cancelled).toMatchObject({ reference, status: 'CANCELLED' })
+  expect(await data(service, live, 'cancelPayout', { reference })).toEqual(cancelled)
+  expect(await data(service, live, 'getBalance')).toEqual(before)
+  const [entry] = await audited(service, id, 1)
+  expect(entry).toMatchObject({ action: 'payout.cancel', by: `secret_key ${keyIdOf(live)}` })
+  await client.updatePayoutPolicy({ policy: { businessId: id } })
+  const sent = newPayout()
+  await data(service, live, 'createPayout', sent)
+  await until(sent.reference, 'PAID', live)
+  const late = { reference: sent.reference }
+  expect(await refused('cancelPayout', late, live)).toEqual([409, 'payout_not_pending'])
+})
+
+describe('refundTransaction/', () => {
+  test('refunds a payment to its payer in parts that together never exceed it', async () => {
+    const owner = await funded()
+    const refund = {
+      session_id: owner.sessionId,
+      amount: 4_000,
+      reason: 'sold out',
+      reference: 'r1',
+    }
+    const first = await service.post('refundTransaction/', owner.live, refund)
+    expect(first.body).toMatchObject({
+      message: 'Refund requested',
+      data: {
+        ...{ purpose: 'REFUND', reference: 'r1', amount: 4_000, refundable: 6_000 },
+        ...{ account_number: ADA.account_number, refunded_transaction: owner.sessionId },
+      },
+    })
+    const repeated = await service.post('refundTransaction/', owner.live, refund)
+    expect(repeated.headers.get('idempotent-replayed')).toBe('true')
+    expect(repeated.body.data).toMatchObject({ payout_id: first.body.data.payout_id })
+    const { session_id } = refund
+    const more = { session_id, amount: '6000.01' }
+    const fault = [409, 'refund_exceeds_payment', 'amount']
+    expect(await refused('refundTransaction', more, owner.live)).toEqual(fault)
+    const rest = await data(service, owner.live, 'refundTransaction', { session_id })
+    expect(rest).toMatchObject({ amount: 6_000, refundable: 0 })
+    await until(rest.reference, 'PAID', owner.live)
+    const again = refused('refundTransaction', { session_id }, owner.live)
+    expect(await again).toEqual([409, 'refund_exceeds_payment', 'amount'])
+  })
+
+  test('asks for an account if the bank hid the payer, and has such a refund approved', async () => {
+    const { live, accountNumber } = business
+    const session_id = await receive(accountNumber, { ...ADA, account_number: '' })
+    expect(await refused('refundTransaction', { session_id })).toEqual([
+      ...[422, 'validation_failed', 'account_number'],
+    ])
+    expect(await refused('refundTransaction', { session_id, bank_code: '058' })).toEqual([
+      ...[422, 'validation_failed', 'account_number', 'account_name'],
+    ])
+    const { account_name } = await data(service, live, 'resolveAccountName', ADA)
+    const stated = { session_id, ...ADA, account_name }
+    expect(await refused('refundTransaction', { ...stated, account_name: 'Else' })).toEqual([
+      ...[422, 'name_mismatch', 'account_name'],
+    ])
+    expect(await data(service, live, 'refundTransaction', stated)).toMatchObject({
+      ...{ status: 'PENDING_APPROVAL', purpose: 'REFUND', amount: AVAILABLE },
+    })
+  })
+
+  test('does not know the payments of another business', async () => {
+    const stranger = await scopedBusiness(service)
+    const request = { session_id: business.sessionId }
+    const unknown = [404, 'not_found']
+    expect(await refused('refundTransaction', request, stranger.live)).toEqual(unknown)
+    expect(await refused('refundTransaction', request, business.test)).toEqual(unknown)
+  })
+})
+
+test('an unknown reference and one of another business or mode get the same response', async () => {
+  const stranger = await scopedBusiness(service)
+  const { reference } = payout()
+  await data(service, business.live, 'createPayout', payout({ reference }))
+  const textOf = async (path: string, key: string, name: string) => {
+    const { status, text } = await service.post(`${path}/`, key, { reference: name })
+    return [status, text.replace(/req_\w+/, '')]
+  }
+  for (const path of ['getPayout', 'cancelPayout']) {
+    const unknown = await textOf(path, business.live, 'nothing')
+    expect(unknown[0]).toBe(404)
+    expect(await textOf(path, stranger.live, reference)).toEqual(unknown)
+    expect(await textOf(path, business.test, reference)).toEqual(unknown)
+  }
+  const { payouts } = await data(service, stranger.live, 'listPayouts')
+  expect(payouts).toEqual([])
+  const foreign = payout({ reference: 'foreign' })
+  expect(await refused('createPayout', foreign, stranger.live)).toEqual([
+    ...[422, 'validation_failed', 'resolution'],
+  ])
+})
+
+test('listBanks/ has every institution, in pages', async () => {
+  const { banks, next_page_token } = await data(service, business.live, 'listBanks', {
+    page_size: 2,
+  })
+  expect(banks).toHaveLength(2)
+  const all = await data(service, business.live, 'listBanks')
+  expect(all.banks.length).toBeGreaterThan(100)
+  expect(all).not.toHaveProperty('next_page_token')
+  expect(all.banks).toContainEqual({ bank_code: '000013', bank_name: 'Guaranty Trust Bank' })
+  const next = { page_size: 2, page_token: next_page_token }
+  expect((await data(service, business.live, 'listBanks', next)).banks).toEqual(
+    all.banks.slice(2, 4),
+  )
+  for (const path of ['listBanks', 'listPayouts']) {
+    const request = { page_token: 'x' }
+    expect(await refused(path, request)).toEqual([422, 'validation_failed', 'page_token'])
+  }
+  expect(await refused('listPayouts', { from: 'today' })).toEqual([
+    ...[422, 'validation_failed', 'from'],
+  ])
+})
+
+test('getStatement/ names the payouts behind its entries', async () => {
+  const owner = await funded()
+  const { resolution: named } = await data(service, owner.live, 'resolveAccountName', ADA)
+  const request = payout({ resolution: named, amount: 100 })
+  const { payout_id } = await data(service, owner.live, 'createPayout', request)
+  await until(request.reference, 'PAID', owner.live)
+  await waitFor(async () => {
+    const { entries, closing_balance } = await data(service, owner.live, 'getStatement')
+    const [requested, paid] = entries.slice(-2)
+    expect(requested).toMatchObject({ event: 'PAYOUT_REQUESTED', payout_id, available: -100 })
+    expect(requested).not.toHaveProperty('session_id')
+    expect(paid).toMatchObject({ event: 'PAYOUT_PAID', payout_id, available: 0 })
+    expect(closing_balance).not.toHaveProperty('reserved')
+  })
+})
+
+describe('keys', () => {
+  const PATHS = [
+    ...['listBanks', 'resolveAccountName', 'createPayout', 'getPayout', 'listPayouts'],
+    ...['cancelPayout', 'refundTransaction'],
+  ]
+  const businesses = () => service.client(BusinessService)
+  const forPayouts = { scopes: ['payouts'] }
+
+  test('without the scope payouts move no money, with or without other scopes', async () => {
+    const { secretKey: reader } = await businesses().issueKey({
+      ...{ businessId: business.id, scopes: ['balances:read', 'payments:decide'] },
+    })
+    const { secretKey: unscoped } = await businesses().issueKey({ businessId: business.id })
+    for (const path of PATHS) {
+      for (const key of [reader, unscoped]) {
+        expect([path, await refused(path, {}, key)]).toEqual([path, [403, 'permission_denied']])
+      }
+    }
+  })
+
+  test('are not issued, imported or changed so that they move money from any address', async () => {
+    const { id: businessId } = business
+    const fault = { rawMessage: 'Invalid request: allowedCidrs' }
+    await expect(businesses().issueKey({ businessId, ...forPayouts })).rejects.toMatchObject(fault)
+    const secretKey = `other-provider_${fresh('0123456789abcdef')}`
+    const imported = businesses().importKey({ businessId, ...forPayouts, secretKey })
+    await expect(imported).rejects.toMatchObject(fault)
+    const allowedCidrs = ['203.0.113.0/24']
+    const { key } = await businesses().issueKey({ businessId, ...forPayouts, allowedCidrs })
+    const opened = businesses().updateKey({ keyId: key!.id, anyAddress: true })
+    await expect(opened).rejects.toMatchObject(fault)
+  })
+
+  test('are refused if the database has one that is bound to no address, and from other addresses', async () => {
+    const { secretKey } = await businesses().issueKey({
+      ...{ businessId: business.id, ...forPayouts, allowedCidrs: ['203.0.113.0/24'] },
+    })
+    expect(await refused('createPayout', payout(), secretKey)).toEqual([403, 'address_not_allowed'])
+    const { secretKey: unbound } = await businesses().issueKey({
+      ...{ businessId: business.id, ...forPayouts, allowedCidrs: ['127.0.0.0/8'] },
+    })
+    await service.database.durablePool.query(
+      "update api_key set allowed_cidrs = '{}' where id = $1",
+      [keyIdOf(unbound)],
+    )
+    for (const path of PATHS) {
+      expect([path, await refused(path, {}, unbound)]).toEqual([path, [403, 'permission_denied']])
+    }
+  })
+})
+
+describe('webhooks', () => {
+  const TEXT = 'sk-the-text-of-the-receiver'
+  let receiver: Receiver
+
+  beforeAll(async () => {
+    receiver = await startReceiver()
+  })
+  afterAll(() => receiver?.close())
+
+  /** The request of an event to a path of the receiver. */
+  async function received(path: string, event: string) {
+    const is = ({ path: to, rawBody }: { path: string; rawBody: string }) =>
+      to === path && JSON.parse(rawBody).event === event
+    return (await receiver.waitFor((requests) => requests.some(is))).find(is)!
+  }
+
+  test('tell the result of a payout, signed, in the form of each profile', async () => {
+    const owner = await funded()
+    const { resolution: named } = await data(service, owner.live, 'resolveAccountName', ADA)
+    const standard = await data(service, owner.live, 'createWebhook', {
+      url: `${receiver.url}/standard`,
+    })
+    await data(service, owner.live, 'createWebhook', {
+      ...{ url: `${receiver.url}/wiaxy`, profile: 'WIAXY', textSecret: TEXT },
+      kinds: ['PAYOUT_PAID', 'PAYOUT_FAILED', 'PAYOUT_RETURNED'],
+    })
+    await data(service, owner.live, 'createWebhook', { url: `${receiver.url}/a`, profile: 'WIAXY' })
+    const request = payout({ resolution: named, amount: '15.50' })
+    const { payout_id } = await data(service, owner.live, 'createPayout', request)
+    const { session_id } = await until(request.reference, 'PAID', owner.live)
+    const plain = await received('/standard', 'PAYOUT_PAID')
+    expect(verifyWebhook(plain.rawBody, plain.headers, standard.secret)).toMatchObject({
+      ok: true,
+      event: {
+        event: 'PAYOUT_PAID',
+        data: {
+          ...{ type: 'PAYOUT', amount: '15.50', status: 'PAID' },
+          payout: { payout_id, reference: request.reference, session_id, fee: '0.00' },
+        },
+      },
+    })
+    const told = await received('/wiaxy', 'DISBURSEMENT_NOTIFICATION')
+    const signed = `${told.headers['x-wiaxy-timestamp']}.${told.rawBody}`
+    expect(told.headers['x-wiaxy-signature-256']).toBe(
+      createHmac('sha256', TEXT).update(signed).digest('hex'),
+    )
+    expect(JSON.parse(told.rawBody)).toMatchObject({
+      event: 'DISBURSEMENT_NOTIFICATION',
+      data: {
+        ...{ type: 'PAYOUT', event_kind: 'PAYOUT_PAID', status: 'successful', amount: '15.50' },
+        ...{ reference: payout_id, merchant_reference: request.reference },
+        ...{ transaction_ref: session_id, wiaxy_ref: session_id, payout: { payout_id } },
+      },
+    })
+    // A receiver that named no kinds may credit whatever it is sent.
+    expect(receiver.requests.filter(({ path }) => path === '/a')).toEqual([])
+  })
+})
