@@ -29,6 +29,7 @@ export function composePayouts(
     institutions: createInstitutions(config.institutionsFile),
     isOpen: (bank, live) => !isReal(bank, live) || conditions.get(bank)?.().breaker !== 'open',
     onPaid: (payout) => creditOwnAccount(runtime, { timeText, recordPayment, isSimulated }, payout),
+    reconcileTimes: config.reconcile,
   })
 }
 

@@ -18,6 +18,7 @@ import { registerPendingMetrics } from '../notifications/held-notifications.ts'
 import { createFiguresJob } from '../overview/figures/figures-job.ts'
 import { registerReviewMetrics } from '../overview/list-review-items.ts'
 import { createNoteRetention } from '../overview/update-review-item.ts'
+import { registerPayoutMetrics } from '../payouts/metrics.ts'
 import { createDatabaseClock } from '../postgres/database-clock.ts'
 import { newestMigration } from '../postgres/migrate.ts'
 import { type Database, openReadPool, poolSizes } from '../postgres/orm.ts'
@@ -370,6 +371,7 @@ function registerMetrics(runtime: Runtime, dependencies: MetricsDependencies): (
   registerBacklogMetrics(runtime)
   registerSettlementMetrics(runtime)
   registerReviewMetrics(runtime)
+  registerPayoutMetrics(runtime)
   registerCertificateMetrics(metrics, async () => {
     const caFile = config.relay?.caFile
     const relay = caFile === undefined ? undefined : await readFile(caFile).catch(() => undefined)

@@ -162,6 +162,10 @@ export const COMMANDS: Readonly<Record<string, string>> = {
   UpdateEndpoint: 'webhook update',
   DeleteEndpoint: 'webhook remove',
   Settle: 'settle run',
+  ApprovePayout: 'payout approve',
+  RejectPayout: 'payout reject',
+  ResolvePayout: 'payout resolve',
+  ResolvePayoutDiscrepancy: 'payout resolve-discrepancy',
 }
 
 /** The command of a method; of a newer service, the method. */

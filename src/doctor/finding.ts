@@ -13,6 +13,7 @@ export type Area =
   | 'Relay'
   | 'Banks'
   | 'Settlement'
+  | 'Payouts'
   | 'Webhooks'
   | 'Service'
 

@@ -5,6 +5,7 @@ import type { searchBusinesses } from '../businesses/get-business.ts'
 import type { searchKeys } from '../businesses/keys.ts'
 import type { findEvent } from '../events/find-event.ts'
 import type { findNotification } from '../notifications/held-notifications.ts'
+import type { Payout } from '../payouts/payout.ts'
 import { netOf, type Settlement } from '../settlement/settlement.ts'
 import type {
   ListedConflict,
@@ -31,6 +32,7 @@ export type FoundKind =
   | 'UNMATCHED_PAYMENT'
   | 'PAYMENT_CONFLICT'
   | 'CUSTOMER'
+  | 'PAYOUT'
 
 /** One result, as the contract describes it. */
 export interface Found {
@@ -158,6 +160,23 @@ export function fromSettlement(settlement: Settlement): Found {
     amountMinor: netOf(settlement),
     status: settlement.status,
     live: settlement.live,
+  }
+}
+
+export function fromPayout(payout: Payout): Found {
+  const { id, bank, reference, destination } = payout
+  return {
+    kind: 'PAYOUT',
+    id,
+    title: `${destination.accountName}, ${destination.bankName}`,
+    subtitle: `${destination.accountNumber}, ${reference}`,
+    businessId: payout.businessId,
+    atMs: payout.createdAtMs,
+    amountMinor: payout.amountMinor,
+    status: payout.status,
+    ...(bank && { bank }),
+    live: payout.live,
+    reference,
   }
 }
 

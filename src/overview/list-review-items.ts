@@ -1,6 +1,13 @@
 import { countInReview, listInReview } from '../accounts/resolve-account.ts'
 import { registerSampledGauges } from '../core/sampled-gauges.ts'
 import * as notifications from '../notifications/held-notifications.ts'
+import { countDiscrepancies, listOldestDiscrepancies } from '../payouts/discrepancies.ts'
+import {
+  countAwaitingApproval,
+  countUnclear,
+  listAwaitingApproval,
+  listUnclear,
+} from '../payouts/list-waiting.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import type { Database } from '../postgres/orm.ts'
 import { invalidPageToken, pageTokenOf, readPage } from '../postgres/page-token.ts'
@@ -268,6 +275,24 @@ const SOURCES: Readonly<Record<ReviewKind, Source>> = {
     },
     count: (on, scope, max, nowMs) =>
       countOverdueBalances(on, { ...scope, byMs: nowMs - OVERDUE_MS }, max),
+  },
+  PAYOUT_APPROVAL: {
+    list: async (on, scope, after, limit) => ({
+      items: (await listAwaitingApproval(on, scope, after, limit)).map(items.ofApproval),
+    }),
+    count: countAwaitingApproval,
+  },
+  PAYOUT: {
+    list: async (on, scope, after, limit, nowMs) => ({
+      items: (await listUnclear(on, scope, after, limit, nowMs)).map(items.ofPayout),
+    }),
+    count: countUnclear,
+  },
+  PAYOUT_DISCREPANCY: {
+    list: async (on, scope, after, limit) => ({
+      items: (await listOldestDiscrepancies(on, scope, after, limit)).map(items.ofDiscrepancy),
+    }),
+    count: countDiscrepancies,
   },
 }
 

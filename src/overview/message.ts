@@ -28,6 +28,7 @@ import {
   type Timeline,
   TimelineSchema,
 } from '../../gen/inflow/overview/v1/timeline_pb.ts'
+import { PayoutService } from '../../gen/inflow/payout/v1/payout_service_pb.ts'
 import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { HeldPaymentService } from '../../gen/inflow/transaction/v1/held_payment_service_pb.ts'
@@ -35,6 +36,7 @@ import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.t
 import packageJson from '../../package.json' with { type: 'json' }
 import { fromBankCode } from '../banks/message.ts'
 import { assert } from '../core/errors.ts'
+import { toPayoutMessage } from '../payouts/message.ts'
 import { toInt64, toTimestamp } from '../protobuf/values.ts'
 import { toRunMessage } from '../reconciliation/message.ts'
 import {
@@ -74,6 +76,7 @@ export function toTimelineMessage(found: PaymentTimeline, isOperator: boolean): 
     ...decisionSteps(found),
     ...settlementSteps(found),
     ...reversalSteps(found),
+    ...refundSteps(found),
   ]
   return create(TimelineSchema, {
     transaction: message,
@@ -202,6 +205,15 @@ function reversalSteps({ transaction: { reversal }, reversedBy }: PaymentTimelin
   return [toStep(reversal.reversedAtMs, { case: 'paymentReversed', value })]
 }
 
+function refundSteps({ refunds }: PaymentTimeline): Step[] {
+  return refunds.flatMap((refund) => {
+    const value = toPayoutMessage(refund)
+    const requested = toStep(refund.createdAtMs, { case: 'refundRequested', value })
+    if (refund.completedAtMs === undefined) return [requested]
+    return [requested, toStep(refund.completedAtMs, { case: 'refundCompleted', value })]
+  })
+}
+
 function expectedSteps({ deliveries, settlesAtMs }: PaymentTimeline) {
   const expected: { readonly atMs: number; readonly step: ExpectedOf }[] = deliveries.flatMap(
     ({ delivery: { id: value, dueAtMs } }) => {
@@ -316,6 +328,10 @@ export const ACTIONS: Readonly<Record<ReviewAction, DescMethod>> = {
   'update endpoint': WebhookService.method.updateEndpoint,
   'delete endpoint': WebhookService.method.deleteEndpoint,
   settle: SettlementService.method.settle,
+  'approve payout': PayoutService.method.approvePayout,
+  'reject payout': PayoutService.method.rejectPayout,
+  'resolve payout': PayoutService.method.resolvePayout,
+  'resolve discrepancy': PayoutService.method.resolvePayoutDiscrepancy,
 }
 
 export function toItemMessage(item: ReviewItem): ItemMessage {

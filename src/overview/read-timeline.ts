@@ -2,6 +2,8 @@ import { type AuditedActor, findLatestActor } from '../auth/audit/list-audit-ent
 import { Fault } from '../core/errors.ts'
 import { findEventsOf, type LoggedEvent } from '../events/find-event.ts'
 import { listOfPayment, type PaymentNotification } from '../notifications/list-notifications.ts'
+import { listPayouts } from '../payouts/list-payouts.ts'
+import type { Payout } from '../payouts/payout.ts'
 import type { Database } from '../postgres/orm.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import { type PaymentHistory, readPaymentHistory } from '../transactions/read-history.ts'
@@ -18,6 +20,8 @@ export interface PaymentTimeline extends PaymentHistory {
   readonly notifications: readonly PaymentNotification[]
   readonly events: readonly LoggedEvent[]
   readonly deliveries: readonly AttemptedDelivery[]
+  /** Its refunds, newest first. */
+  readonly refunds: readonly Payout[]
   /** Who reversed it. */
   readonly reversedBy: AuditedActor | undefined
   /** When it will be settled; undefined: it is settled, or will never be. */
@@ -36,6 +40,7 @@ export interface TimelineDependencies {
 const NOTIFICATIONS_MAX = 20
 const CONFLICTS_MAX = 20
 const EVENTS_MAX = 20
+const REFUNDS_MAX = 20
 const DELIVERIES_MAX = 100
 export const ATTEMPTS_MAX = 20
 
@@ -55,9 +60,10 @@ export async function readTimeline(
   if (history === undefined) throw new Fault('not_found', 'There is no such transaction')
   const { transaction } = history
   const { account, reversal } = transaction
-  const [notifications, events, reversedBy, settlesAtMs] = await Promise.all([
+  const [notifications, events, refunds, reversedBy, settlesAtMs] = await Promise.all([
     account.live ? findNotifications(database, transaction) : [],
     findEvents(database, transaction),
+    findRefunds(database, transaction),
     reversal &&
       findLatestActor(
         durablePool,
@@ -77,6 +83,7 @@ export async function readTimeline(
     history.conflicts.length > CONFLICTS_MAX ||
     notifications.length > NOTIFICATIONS_MAX ||
     events.length > EVENTS_MAX ||
+    refunds.nextPageToken !== '' ||
     deliveries.length > DELIVERIES_MAX
   return {
     ...history,
@@ -84,6 +91,7 @@ export async function readTimeline(
     notifications: notifications.slice(0, NOTIFICATIONS_MAX),
     events: shownEvents,
     deliveries: deliveries.slice(0, DELIVERIES_MAX),
+    refunds: refunds.rows,
     reversedBy,
     settlesAtMs,
     isCut,
@@ -106,6 +114,24 @@ function findEvents({ read }: Database, transaction: StoredTransaction) {
     occurredAtMs: times.filter((atMs) => atMs !== undefined),
   }
   return read((on) => findEventsOf(on, subject, EVENTS_MAX + 1))
+}
+
+function findRefunds({ read }: Database, { id, account }: StoredTransaction) {
+  return read((on) =>
+    listPayouts(on, {
+      businessIds: [account.businessId],
+      live: account.live,
+      statuses: [],
+      purpose: 'REFUND',
+      fromMs: undefined,
+      toMs: undefined,
+      transactionId: id,
+      accountNumber: '',
+      batchId: '',
+      pageSize: REFUNDS_MAX,
+      pageToken: '',
+    }),
+  )
 }
 
 async function findSettlesAt(

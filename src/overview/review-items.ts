@@ -3,6 +3,8 @@ import type { listInReview } from '../accounts/resolve-account.ts'
 import { BANK_FACTS, type BankCode } from '../banks/bank.ts'
 import { formatAmount } from '../core/money.ts'
 import type * as notifications from '../notifications/held-notifications.ts'
+import type { Discrepancy } from '../payouts/discrepancy.ts'
+import { NEVER_SEEN, type Payout } from '../payouts/payout.ts'
 import type { listOverdue } from '../settlement/overdue.ts'
 import type { listOldestConflicts } from '../transactions/conflicts.ts'
 import type { StoredTransaction } from '../transactions/transaction.ts'
@@ -179,6 +181,66 @@ export function ofSettlement(balance: Of<typeof listOverdue>): ReviewItem {
   }
 }
 
+export function ofApproval(payout: Payout): ReviewItem {
+  const { id, businessId, live, amountMinor, destination, requestedBy, approvalReason } = payout
+  const { accountName, accountNumber, bankName } = destination
+  return {
+    kind: 'PAYOUT_APPROVAL',
+    id,
+    key: id,
+    sinceMs: payout.createdAtMs,
+    amountMinor,
+    businessId,
+    live,
+    accountNumber,
+    transactionId: payout.transactionId,
+    text: `NGN ${formatAmount(amountMinor)} to ${accountName} at ${bankName}, requested by ${requestedBy}, awaits approval: ${approvalReason}.`,
+    actions: ['approve payout', 'reject payout'],
+  }
+}
+
+export function ofPayout(payout: Payout): ReviewItem {
+  const { id, bank, status, failureReason, detail, submittedAtMs, createdAtMs } = payout
+  const name = bank === undefined ? 'The bank' : BANK_FACTS[bank].name
+  const state =
+    status === 'MANUAL_REVIEW' && failureReason === NEVER_SEEN
+      ? 'states that it never saw the payout'
+      : 'has not stated whether it paid the payout'
+  return {
+    kind: 'PAYOUT',
+    id,
+    key: id,
+    sinceMs: submittedAtMs ?? createdAtMs,
+    amountMinor: payout.amountMinor,
+    businessId: payout.businessId,
+    ...(bank && { bank }),
+    live: payout.live,
+    accountNumber: payout.destination.accountNumber,
+    sessionId: payout.sessionId,
+    transactionId: payout.transactionId,
+    text: `${name} ${state}${detail === '' ? '' : `: ${detail}`}.`,
+    actions: ['resolve payout'],
+  }
+}
+
+export function ofDiscrepancy(found: Discrepancy): ReviewItem {
+  const { id, bank, live, businessId, amountMinor, accountNumber, sessionId, text } = found
+  return {
+    kind: 'PAYOUT_DISCREPANCY',
+    id,
+    key: id,
+    sinceMs: found.foundAtMs,
+    amountMinor,
+    businessId,
+    bank,
+    live,
+    accountNumber,
+    sessionId,
+    text,
+    actions: ['resolve discrepancy'],
+  }
+}
+
 /** The kinds of items, as the contract names them. Page tokens depend on their order. */
 export const REVIEW_KINDS = [
   'UNMATCHED_PAYMENT',
@@ -188,6 +250,9 @@ export const REVIEW_KINDS = [
   'HELD_PAYMENT',
   'ENDPOINT',
   'SETTLEMENT',
+  'PAYOUT_APPROVAL',
+  'PAYOUT',
+  'PAYOUT_DISCREPANCY',
 ] as const
 
 export type ReviewKind = (typeof REVIEW_KINDS)[number]
@@ -201,6 +266,7 @@ export const OPERATOR_KINDS: ReadonlySet<ReviewKind> = new Set([
   'HELD_NOTIFICATION',
   'PAYMENT_CONFLICT',
   'SETTLEMENT',
+  'PAYOUT_DISCREPANCY',
 ])
 
 /** What can end an item. */
@@ -217,6 +283,10 @@ export type ReviewAction =
   | 'update endpoint'
   | 'delete endpoint'
   | 'settle'
+  | 'approve payout'
+  | 'reject payout'
+  | 'resolve payout'
+  | 'resolve discrepancy'
 
 /** Something that waits for a decision. */
 export interface ReviewItem {

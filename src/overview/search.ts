@@ -6,6 +6,7 @@ import { searchBusinesses } from '../businesses/get-business.ts'
 import { searchKeys } from '../businesses/keys.ts'
 import { findEvent } from '../events/find-event.ts'
 import { findNotification } from '../notifications/held-notifications.ts'
+import { searchPayouts } from '../payouts/list-payouts.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import type { Database } from '../postgres/orm.ts'
 import { findSettlement } from '../settlement/get-balance.ts'
@@ -115,6 +116,8 @@ function ownIdLooks(database: Database, { text, prefix }: Query, scope: Scope): 
       const settlement = read((on) => findSettlement(on, text))
       return [one(settlement, scope, found.fromSettlement)]
     }
+    case 'pay':
+      return [payouts(read, text, scope)]
     case 'biz':
       return [businesses(read, text, scope)]
     default:
@@ -128,7 +131,7 @@ function foreignIdLooks({ read }: Database, query: Query, scope: Scope): Look[] 
   const looks: Look[] = []
   if (isForeignId && isPaymentKey(text)) looks.push(transactions(read, text, scope))
   if (text.includes('@')) looks.push(...customersAndAccounts(read, text, scope))
-  if (isForeignId) looks.push(accounts(read, text, scope))
+  if (isForeignId) looks.push(accounts(read, text, scope), payouts(read, text, scope))
   if (isName) looks.push(businesses(read, text, scope))
   return looks
 }
@@ -151,6 +154,11 @@ function customersAndAccounts(read: Database['read'], email: string, scope: Scop
 function accounts(read: Database['read'], text: string, scope: Scope): Look {
   const rows = read((on) => searchAccounts(on, text, scope, RESULTS_MAX + 1))
   return all(rows, found.fromAccount)
+}
+
+function payouts(read: Database['read'], text: string, scope: Scope): Look {
+  const rows = read((on) => searchPayouts(on, text, scope, RESULTS_MAX + 1))
+  return all(rows, found.fromPayout)
 }
 
 function businesses(read: Database['read'], text: string, { businessIds }: Scope): Look {

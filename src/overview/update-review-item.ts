@@ -2,6 +2,7 @@ import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import { type Actor, credentialIdOf } from '../auth/caller.ts'
 import { Fault } from '../core/errors.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
+import { UNKNOWN_MS_MAX } from '../payouts/list-waiting.ts'
 import { booleanArray, textArray } from '../postgres/binary-arrays.ts'
 import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
 import type { Runtime } from '../postgres/runtime.ts'
@@ -100,6 +101,16 @@ async function findWaiting(
         union all
         select from settlement_due
           where k.kind = 'SETTLEMENT' and business_id = k.id and live = k.live and due_at <= $4
+        union all
+        select from payout
+          where k.kind = 'PAYOUT_APPROVAL' and id = k.id and live = k.live and status = 'PENDING_APPROVAL'
+        union all
+        select from payout
+          where k.kind = 'PAYOUT' and id = k.id and live = k.live
+          and (status = 'MANUAL_REVIEW' or status = 'UNKNOWN' and submitted_at <= $5)
+        union all
+        select from payout_discrepancy
+          where k.kind = 'PAYOUT_DISCREPANCY' and id = k.id and live = k.live and resolved_at is null
         offset 0
       ) item`,
     values: [
@@ -107,6 +118,7 @@ async function findWaiting(
       textArray(items.map(({ id }) => id)),
       booleanArray(items.map(({ live }) => live)),
       new Date(nowMs - OVERDUE_MS),
+      new Date(nowMs - UNKNOWN_MS_MAX),
     ],
   })
   return rows

@@ -24,6 +24,8 @@ import { findByReference, insertPayout, lagosDate } from './store.ts'
 export interface PayoutContext extends Runtime, NameContext {
   /** Limits how many requests hold a connection while they wait for the lock of a balance. */
   readonly semaphore: Semaphore
+  /** Counts that a payout has reached a status, once that is committed. */
+  readonly count: (payout: Pick<Payout, 'status' | 'live'>) => void
   /** Reports that a payout may be sent. */
   readonly wake: () => void
 }
@@ -136,7 +138,7 @@ export async function reserve(
   reservation: Reservation,
   steps: ReservationSteps = {},
 ): Promise<{ readonly payout: Payout; readonly replayed: boolean }> {
-  const { database, semaphore, onCommit, wake } = context
+  const { database, semaphore, onCommit, count, wake } = context
   const { businessId } = reservation
   const policies = await readPolicies(database.orm.em.fork(), businessId)
   const result = await semaphore(() =>
@@ -152,6 +154,7 @@ export async function reserve(
     }),
   )
   if (!result.replayed) {
+    count(result.payout)
     onCommit()
     wake()
   }

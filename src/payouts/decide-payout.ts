@@ -175,17 +175,17 @@ function unsafe(): Fault {
 
 /** Changes a locked payout and records who did so, with its status before and after. */
 async function decide(
-  { database, clock, onCommit, wake }: PayoutContext,
+  { database, clock, count, onCommit, wake }: PayoutContext,
   payoutId: string,
   action: AuditAction,
   actor: Actor,
   changeOf: Decide,
 ): Promise<Payout> {
-  const decided = await inTransaction(database.durablePool, async (client) => {
+  const { decided, before } = await inTransaction(database.durablePool, async (client) => {
     const payout = await lockPayout(client, payoutId)
     if (payout === undefined) throw notFound()
     const change = changeOf(payout)
-    if (change === undefined) return payout
+    if (change === undefined) return { decided: payout, before: payout.status }
     const after = await changeLocked(
       client,
       payout,
@@ -203,8 +203,9 @@ async function decide(
         note: after.decisionNote,
       },
     })
-    return after
+    return { decided: after, before: payout.status }
   })
+  if (decided.status !== before) count(decided)
   onCommit()
   wake()
   return decided

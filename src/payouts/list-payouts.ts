@@ -83,6 +83,35 @@ export function listInstitutions(
   return cutPage(rows, page, () => [`${after + page.limit}`])
 }
 
+/** The payouts that an identifier names: their own, that at the bank, the interbank one, or the caller's. */
+export async function searchPayouts(
+  on: Queryable,
+  text: string,
+  scope: {
+    readonly businessIds: readonly string[] | undefined
+    readonly live: boolean | undefined
+  },
+  limit: number,
+): Promise<Payout[]> {
+  const { rows } = await on.query<PayoutRow>(
+    // By look-ups of four indexes; only the caller's references are not unique.
+    `select ${PAYOUT_COLUMNS} from payout
+      where id = any (array(
+          select id from payout where id = $1
+          union all select id from payout where bank_reference = $2
+          union all select id from payout where session_id = $1 and session_id <> ''
+          union all (
+            select id from payout where reference = $1 and ($3::text[] is null or business_id = any($3))
+              and ($4::boolean is null or live = $4)
+            order by id desc limit $5
+          )))
+        and ($3::text[] is null or business_id = any($3)) and ($4::boolean is null or live = $4)
+      order by id desc limit $5`,
+    [text, text.toUpperCase(), scope.businessIds ?? null, scope.live ?? null, limit],
+  )
+  return rows.map(toPayout)
+}
+
 const STEPS_MAX = 200
 
 /** The history of a payout, oldest first. */

@@ -2,6 +2,13 @@ import { create } from '@bufbuild/protobuf'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
 import {
+  type PayoutDiscrepancy as DiscrepancyMessage,
+  type OutgoingLine as LineMessage,
+  OutgoingState,
+  PayoutDiscrepancyKind,
+  PayoutDiscrepancySchema,
+} from '../../gen/inflow/payout/v1/payout_discrepancy_pb.ts'
+import {
   type Pause as PauseMessage,
   PauseSchema,
   PauseScope,
@@ -22,6 +29,8 @@ import type { BankCode } from '../banks/bank.ts'
 import { fromBankCode, toBankCode } from '../banks/message.ts'
 import { CURRENCY } from '../core/money.ts'
 import { encodeEvent } from '../events/message.ts'
+import { fromTimestamp } from '../protobuf/values.ts'
+import type { Discrepancy, Line } from './discrepancy.ts'
 import type { Pause, PauseTarget, Payout, PayoutPurpose, PayoutStatus, Step } from './payout.ts'
 import type { PayoutPolicy } from './policy.ts'
 
@@ -100,6 +109,38 @@ export function toPurpose(purpose: PurposeMessage): PayoutPurpose | undefined {
 export function toStepMessage({ atMs, status, actor, text }: Step): StepMessage {
   const fields = { at: timestampFromMs(atMs), status: StatusMessage[status], actor, text }
   return create(PayoutStepSchema, fields)
+}
+
+/** A state is validated: it is specified. */
+const LINE_STATES: Readonly<Record<number, Line['state']>> = {
+  [OutgoingState.PAID]: 'paid',
+  [OutgoingState.FAILED]: 'failed',
+  [OutgoingState.PENDING]: 'pending',
+  [OutgoingState.RETURNED]: 'returned',
+}
+
+export function toLine(message: LineMessage): Line {
+  const { reference, sessionId, amountMinor, accountNumber, state } = message
+  const atMs = message.at && fromTimestamp(message.at)
+  return {
+    reference,
+    sessionId,
+    amountMinor,
+    accountNumber,
+    atMs,
+    state: LINE_STATES[state] ?? 'pending',
+  }
+}
+
+export function toDiscrepancyMessage(found: Discrepancy): DiscrepancyMessage {
+  const { kind, bank, foundAtMs, resolvedAtMs, lineKey: _, ...rest } = found
+  return create(PayoutDiscrepancySchema, {
+    ...rest,
+    kind: PayoutDiscrepancyKind[kind],
+    bank: fromBankCode(bank),
+    foundAt: timestampFromMs(foundAtMs),
+    ...(resolvedAtMs !== undefined && { resolvedAt: at(resolvedAtMs) }),
+  })
 }
 
 export function toPauseTarget({

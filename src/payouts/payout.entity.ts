@@ -94,6 +94,27 @@ export const PayoutEntity = defineEntity({
         `create index ${indexName} on "payout" (${columns.batchId}, ${columns.id}) where batch_id is not null`,
     },
     { name: 'payout_account_index', properties: ['accountNumber', 'id'] },
+    { name: 'payout_reference_index', properties: ['reference'] },
+    {
+      name: 'payout_session_index',
+      expression: (columns, _table, indexName) =>
+        `create index ${indexName} on "payout" (${columns.sessionId}) where session_id <> ''`,
+    },
+    {
+      name: 'payout_approval_index',
+      expression: (columns, _table, indexName) =>
+        `create index ${indexName} on "payout" (${columns.id}) where status = 'PENDING_APPROVAL'`,
+    },
+    {
+      name: 'payout_unclear_index',
+      expression: (columns, _table, indexName) =>
+        `create index ${indexName} on "payout" (${columns.id}) where status in ('UNKNOWN', 'MANUAL_REVIEW')`,
+    },
+    {
+      name: 'payout_paid_index',
+      expression: (columns, _table, indexName) =>
+        `create index ${indexName} on "payout" (${columns.bank}, ${columns.live}, ${columns.completedAt}) where status = 'PAID'`,
+    },
   ],
   checks: [
     {
@@ -283,6 +304,82 @@ export const FloatEntity = defineEntity({
     availableMinor: p.bigint().nullable(),
     readAt: p.datetime(3).nullable(),
     error: p.text(),
+    nextAt: p.datetime(3),
+  },
+})
+
+/** The transfers of payouts that the bank's list or a statement showed as paid. */
+export const PayoutListedEntity = defineEntity({
+  name: 'PayoutListed',
+  tableName: 'payout_listed',
+  properties: {
+    payout: p
+      .manyToOne(PayoutEntity)
+      .collation('C')
+      .primary()
+      .deleteRule('no action')
+      .updateRule('no action'),
+    /** Empty: the bank does not state it. */
+    sessionId: p.text().primary(),
+    listedAt: p.datetime(3),
+  },
+})
+
+/** A difference between what a bank sent out and the payouts. */
+export const PayoutDiscrepancyEntity = defineEntity({
+  name: 'PayoutDiscrepancy',
+  tableName: 'payout_discrepancy',
+  properties: {
+    id: p.text().collation('C').primary(),
+    kind: p.text(),
+    bank: p.text(),
+    live: p.boolean(),
+    /** Names the transfer at the bank: our reference, or its session id where it has none. */
+    lineKey: p.text(),
+    bankReference: p.text(),
+    sessionId: p.text(),
+    payout: p
+      .manyToOne(PayoutEntity)
+      .collation('C')
+      .nullable()
+      .deleteRule('no action')
+      .updateRule('no action'),
+    amountMinor: p.bigint(),
+    accountNumber: p.text(),
+    text: p.text(),
+    foundAt: p.datetime(3),
+    resolvedAt: p.datetime(3).nullable(),
+    resolvedBy: p.text().default(''),
+    note: p.text().default(''),
+  },
+  uniques: [
+    {
+      name: 'payout_discrepancy_line_unique',
+      properties: ['bank', 'live', 'lineKey', 'kind'],
+    },
+  ],
+  indexes: [
+    {
+      name: 'payout_discrepancy_open_index',
+      expression: (columns, _table, indexName) =>
+        `create index ${indexName} on "payout_discrepancy" (${columns.id}) where resolved_at is null`,
+    },
+  ],
+  checks: [
+    {
+      name: 'payout_discrepancy_kind',
+      expression: "kind in ('MISSING_AT_BANK', 'MISSING_HERE', 'MISMATCHED', 'PAID_TWICE')",
+    },
+  ],
+})
+
+/** Up to when the outgoing list of each bank has been compared, and when that is due next. */
+export const PayoutReconciliationEntity = defineEntity({
+  name: 'PayoutReconciliation',
+  tableName: 'payout_reconciliation',
+  properties: {
+    bank: p.text().primary(),
+    toAt: p.datetime(3),
     nextAt: p.datetime(3),
   },
 })

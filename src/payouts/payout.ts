@@ -14,18 +14,21 @@ import type { BankCode } from '../banks/bank.ts'
  * A payout in UNKNOWN is only asked about. It is sent again from MANUAL_REVIEW alone, if the bank stated after its
  * consistency window that it never saw it, and an operator decided so.
  */
-export type PayoutStatus =
-  | 'PENDING_APPROVAL'
-  | 'APPROVED'
-  | 'SUBMITTING'
-  | 'UNKNOWN'
-  | 'MANUAL_REVIEW'
-  | 'PAID'
-  | 'FAILED'
-  | 'REJECTED'
-  | 'CANCELLED'
-  | 'EXPIRED'
-  | 'RETURNED'
+export type PayoutStatus = (typeof PAYOUT_STATUSES)[number]
+
+export const PAYOUT_STATUSES = [
+  'PENDING_APPROVAL',
+  'APPROVED',
+  'SUBMITTING',
+  'UNKNOWN',
+  'MANUAL_REVIEW',
+  'PAID',
+  'FAILED',
+  'REJECTED',
+  'CANCELLED',
+  'EXPIRED',
+  'RETURNED',
+] as const
 
 /** The legal transitions. The database rejects all others (`payout_guard` in the migrations). */
 const TRANSITIONS: Readonly<Record<PayoutStatus, readonly PayoutStatus[]>> = {

@@ -5,7 +5,9 @@ import type { Runtime } from '../postgres/runtime.ts'
 import { createSemaphore } from '../postgres/semaphore.ts'
 import type { PayoutContext } from './create-payout.ts'
 import { createReadFloats } from './float.ts'
+import { createPayoutCounter } from './metrics.ts'
 import type { Payout } from './payout.ts'
+import { createReconcilePayouts, type ReconcileTimes } from './reconcile-payouts.ts'
 import { createPayoutRpc } from './rpc.ts'
 import { createSendPayouts } from './send-payouts.ts'
 
@@ -18,12 +20,13 @@ interface Options {
   readonly institutions: Institutions
   readonly isOpen: (bank: BankCode, live: boolean) => boolean
   readonly onPaid: (payout: Payout) => Promise<void>
+  readonly reconcileTimes: ReconcileTimes
 }
 
-/** The payouts of this process: its RPCs, and the loops that send, ask and read floats. */
+/** The payouts of this process: its RPCs, and the loops that send, ask, read floats and reconcile. */
 export function createPayouts(
   runtime: Runtime,
-  { bankOf, encrypter, institutions, isOpen, onPaid }: Options,
+  { bankOf, encrypter, institutions, isOpen, onPaid, reconcileTimes }: Options,
 ) {
   const context: PayoutContext = {
     ...runtime,
@@ -31,19 +34,22 @@ export function createPayouts(
     encrypter,
     institutions,
     semaphore: createSemaphore(REQUESTS_MAX),
+    count: createPayoutCounter(runtime.metrics),
     wake: () => sender.wake(),
   }
   const sender = createSendPayouts(context, { isOpen, onPaid })
   const floats = createReadFloats(context)
+  const reconciliation = createReconcilePayouts(context, reconcileTimes)
   return {
     context,
     rpc: createPayoutRpc(context),
     start() {
       sender.start()
       floats.start()
+      reconciliation.start()
     },
     async stop() {
-      await Promise.all([sender.stop(), floats.stop()])
+      await Promise.all([sender, floats, reconciliation].map((loop) => loop.stop()))
     },
   }
 }

@@ -2,7 +2,7 @@ import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import type { ServiceImpl } from '@connectrpc/connect'
 import { PayoutDecision, type PayoutService } from '../../gen/inflow/payout/v1/payout_service_pb.ts'
 import { actorOf, restrictionOf } from '../auth/caller.ts'
-import { fromBankCode } from '../banks/message.ts'
+import { fromBankCode, toBankCode } from '../banks/message.ts'
 import { getBusiness } from '../businesses/get-business.ts'
 import { assert, Fault } from '../core/errors.ts'
 import { fromTimestamp } from '../protobuf/values.ts'
@@ -15,9 +15,12 @@ import {
   rejectPayout,
   resolvePayout,
 } from './decide-payout.ts'
+import { listDiscrepancies, resolveDiscrepancy } from './discrepancies.ts'
 import { listFloats } from './float.ts'
 import { listBeneficiaries, listInstitutions, listPayouts, listSteps } from './list-payouts.ts'
 import {
+  toDiscrepancyMessage,
+  toLine,
   toPauseMessage,
   toPauseTarget,
   toPayoutMessage,
@@ -28,6 +31,7 @@ import {
   toStepMessage,
 } from './message.ts'
 import { listPauses, pausePayouts, resumePayouts } from './pauses.ts'
+import { reconcilePayouts } from './reconcile-payouts.ts'
 import { refundTransaction } from './refund-transaction.ts'
 import { resolveName } from './resolve-name.ts'
 import { findByReference, findPayout } from './store.ts'
@@ -40,6 +44,9 @@ const DECISIONS: Readonly<Record<PayoutDecision, Resolution | undefined>> = {
   [PayoutDecision.RESEND]: 'RESEND',
   [PayoutDecision.MARK_RETURNED]: 'MARK_RETURNED',
 }
+
+/** The most differences of one comparison that are shown. */
+const SHOWN_MAX = 200
 
 const isLive = ({ live }: { readonly live?: boolean | undefined }) => live ?? true
 
@@ -164,6 +171,34 @@ export function createPayoutRpc(context: PayoutContext): ServiceImpl<typeof Payo
         listPauses(on, { businessIds, pageSize, pageToken }),
       )
       return { pauses: rows.map(toPauseMessage), nextPageToken }
+    },
+    async reconcilePayouts(request, call) {
+      const { bank, from, to, lines, pageToken } = request
+      const period = from && to && { fromMs: fromTimestamp(from), toMs: fromTimestamp(to) }
+      const { discrepancies, ...compared } = await reconcilePayouts(
+        context,
+        {
+          bank: toBankCode(bank),
+          live: isLive(request),
+          period,
+          lines: lines.map(toLine),
+          pageToken,
+        },
+        actorOf(call),
+      )
+      return {
+        ...compared,
+        found: discrepancies.length,
+        discrepancies: discrepancies.slice(0, SHOWN_MAX).map(toDiscrepancyMessage),
+      }
+    },
+    async listPayoutDiscrepancies(request) {
+      const { rows, nextPageToken } = await read((on) => listDiscrepancies(on, request))
+      return { discrepancies: rows.map(toDiscrepancyMessage), nextPageToken }
+    },
+    async resolvePayoutDiscrepancy(request, call) {
+      const resolved = await resolveDiscrepancy(context, request, actorOf(call))
+      return { discrepancy: toDiscrepancyMessage(resolved) }
     },
     async getFloat(request) {
       const live = isLive(request)

@@ -106,7 +106,7 @@ async function claimDue(
   options: SenderOptions,
   limit: number,
 ): Promise<{ readonly tasks: readonly Claimed[]; readonly taken: number }> {
-  const { database, onCommit } = context
+  const { database, onCommit, count } = context
   const sinceMs = performance.now()
   const result = await inTransaction(database.durablePool, async (client) => {
     const { rows } = await client.query<PayoutRow>({
@@ -120,14 +120,17 @@ async function claimDue(
       ? await readRouting(client, due)
       : undefined
     const tasks: Claimed[] = []
+    const moved: Payout[] = []
     for (const payout of due) {
       const change = claimOf(context, options, payout, state)
       const claimed = await changePayout(client, payout, change, context.clock.now())
       assert(claimed, 'a locked payout is as it was read')
       if (change.claimed) tasks.push({ payout: claimed, sinceMs, leaseMs: change.nextInMs ?? 0 })
+      if (claimed.status !== payout.status) moved.push(claimed)
     }
-    return { tasks, taken: due.length }
+    return { tasks, moved, taken: due.length }
   })
+  for (const payout of result.moved) count(payout)
   if (result.taken > 0) onCommit()
   return result
 }
@@ -483,7 +486,7 @@ function nextCheck({ completedAtMs = 0 }: Payout, nowMs: number): Pick<PayoutCha
 
 /** Stores what became of a payout, unless another instance has taken it up since. */
 async function record(
-  { database, clock, log, onCommit }: PayoutContext,
+  { database, clock, log, count, onCommit }: PayoutContext,
   { onPaid }: SenderOptions,
   payout: Payout,
   changes: readonly PayoutChange[],
@@ -504,6 +507,7 @@ async function record(
         'payout needs manual review: see inflow payout resolve',
       )
     }
+    if (after.status !== current.status) count(after)
     current = after
     onCommit()
   }

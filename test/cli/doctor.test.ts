@@ -7,6 +7,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { readConfig } from '../../src/config/config.ts'
 import { checkBanks, checkBankWork } from '../../src/doctor/check-banks.ts'
 import { checkReplicas } from '../../src/doctor/check-database.ts'
+import { checkPayouts } from '../../src/doctor/check-payouts.ts'
 import { checkAdministrators, checkFolder, checkSettings } from '../../src/doctor/check-settings.ts'
 import type { Finding } from '../../src/doctor/finding.ts'
 import { tamper, useDatabase } from '../support/database.ts'
@@ -323,6 +324,38 @@ test('reports whether a live bank responds, and what waits for manual review', a
   expect((await reported()).at(-1)).toEqual([
     'fail',
     expect.stringContaining(`PROVIDUS does not respond at ${host}: `),
+  ])
+})
+
+test('reports what banks have for payouts, and which payouts wait for an operator', async () => {
+  const { durablePool } = idle.database
+  const liveBanks = { PROVIDUS: undefined, SAFEHAVEN: undefined } as never
+  const nowMs = Date.now()
+  const reported = async () =>
+    (await checkPayouts(durablePool, liveBanks, nowMs)).map(({ level, found }) => [level, found])
+  expect(await reported()).toEqual([['ok', 'no payout waits for an operator']])
+  await durablePool.query(
+    `insert into bank_float (bank, live, available_minor, read_at, error, next_at)
+      values ('PROVIDUS', true, 150050, now(), '', now()), ('SAFEHAVEN', true, null, null, 'status 500', now())`,
+  )
+  await durablePool.query(
+    `insert into payout_pause (scope, target, reason, paused_by, paused_at) values ('GLOBAL', '', 'drill', '', now())`,
+  )
+  await durablePool.query(
+    `insert into payout_discrepancy (id, kind, bank, live, line_key, bank_reference, session_id, amount_minor,
+        account_number, text, found_at)
+      values ('pdc_1', 'MISSING_HERE', 'PROVIDUS', true, 'r', 'r', '', 1, '', '', now())`,
+  )
+  expect(await reported()).toEqual([
+    ['warn', '1 differences between what banks sent out and the payouts wait'],
+    ['warn', '1 pauses stop payouts'],
+    ['ok', expect.stringMatching(/^PROVIDUS had NGN 1500\.50 for payouts at /)],
+    ['warn', 'what SAFEHAVEN has for payouts was never read: status 500'],
+  ])
+  await durablePool.query("update bank_float set read_at = now() - interval '10 minutes'")
+  expect(await reported()).toContainEqual([
+    'warn',
+    expect.stringMatching(/^what PROVIDUS has for payouts was last read at /),
   ])
 })
 

@@ -18,6 +18,7 @@ import {
   checkSettlement,
 } from '../../doctor/check-database.ts'
 import { checkEvents } from '../../doctor/check-events.ts'
+import { checkPayouts } from '../../doctor/check-payouts.ts'
 import { checkRelay } from '../../doctor/check-relay.ts'
 import { checkService } from '../../doctor/check-service.ts'
 import {
@@ -135,6 +136,7 @@ function checkDatabaseAndWork(
         : []),
       ...(await guard('Banks', () => checkBankWork(orm, config.liveBanks, Date.now()))),
       ...(await guard('Settlement', () => checkSettlement(database, Date.now()))),
+      ...(await guard('Payouts', () => checkPayouts(durablePool, config.liveBanks, Date.now()))),
     ]
   })
 }

@@ -174,6 +174,7 @@ const PATHS: Readonly<Record<number, (result: SearchResult) => string>> = {
   [ResultKind.ENDPOINT]: ({ id }) => `/webhooks/${id}`,
   [ResultKind.BUSINESS]: ({ id }) => `/businesses/${id}`,
   [ResultKind.SETTLEMENT]: ({ id }) => `/settlement/${id}`,
+  [ResultKind.PAYOUT]: ({ id }) => `/payouts/${id}`,
   [ResultKind.TOKEN]: () => '/access',
   [ResultKind.CUSTOMER]: ({ businessId }) => `/accounts/customer/${businessId}`,
   [ResultKind.KEY]: ({ businessId }) => `/businesses/${businessId}`,

@@ -14,6 +14,7 @@ import { NotificationService } from '../../../gen/inflow/notification/v1/notific
 import { OverviewService } from '../../../gen/inflow/overview/v1/overview_service_pb.ts'
 import { type ReviewItem, ReviewKind } from '../../../gen/inflow/overview/v1/review_pb.ts'
 import { ResultKind } from '../../../gen/inflow/overview/v1/search_pb.ts'
+import { PayoutService } from '../../../gen/inflow/payout/v1/payout_service_pb.ts'
 import { ReconciliationService } from '../../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { HeldPaymentService } from '../../../gen/inflow/transaction/v1/held_payment_service_pb.ts'
@@ -62,13 +63,16 @@ export function Keyed({ letter, children }: { letter: string | undefined; childr
 
 /** The page where an item that is not decided here is mended. */
 function linkOf({ kind, id, businessId }: ReviewItem): ReactNode {
-  const [to, text, query] =
-    kind === ReviewKind.ENDPOINT
-      ? ([`/webhooks/${id}`, 'Open the endpoint', {}] as const)
-      : (['/settlement', 'Open settlement', { business: businessId }] as const)
-  if (kind !== ReviewKind.ENDPOINT && kind !== ReviewKind.SETTLEMENT) return undefined
+  const places: Readonly<Partial<Record<ReviewKind, readonly [string, string, object?]>>> = {
+    [ReviewKind.ENDPOINT]: [`/webhooks/${id}`, 'Open the endpoint'],
+    [ReviewKind.SETTLEMENT]: ['/settlement', 'Open settlement', { business: businessId }],
+    [ReviewKind.PAYOUT]: [`/payouts/${id}`, 'Open the payout'],
+  }
+  const place = places[kind]
+  if (place === undefined) return undefined
+  const [to, text, query = {}] = place
   return (
-    <PageLink to={to} query={query} className="button primary">
+    <PageLink to={to} query={{ ...query }} className="button primary">
       {text}
     </PageLink>
   )
@@ -129,6 +133,7 @@ function ask<Input extends DescMessage, Output extends DescMessage>(
 const { method: reconciliation } = ReconciliationService
 const { method: notifications } = NotificationService
 const { method: heldPayments } = HeldPaymentService
+const { method: payouts } = PayoutService
 
 const DECISIONS: readonly Decision[] = [
   {
@@ -190,6 +195,22 @@ const DECISIONS: readonly Decision[] = [
     says: 'Settles the payments of the business that are due.',
     request: ({ businessId, live }) => ({ businessId, test: !live }),
     hasEntry: false,
+  }),
+  ask(payouts.approvePayout, 'a', 'Approve', {
+    kind: 'primary',
+    says: 'The payout is sent to a bank at once.',
+    request: ({ id }) => ({ payoutId: id }),
+  }),
+  ask(payouts.rejectPayout, 'r', 'Reject', {
+    says: 'The payout is not sent, and its money is available again.',
+    reason: 'Why it is rejected',
+    request: ({ id }) => ({ payoutId: id }),
+  }),
+  ask(payouts.resolvePayoutDiscrepancy, 'a', 'Resolve', {
+    kind: 'primary',
+    says: 'Ends the review of the difference. No payout changes.',
+    reason: 'How and why',
+    request: ({ id }) => ({ discrepancyId: id }),
   }),
 ]
 

@@ -19,7 +19,8 @@ const named = (
 ): NamedKind => ({ kind, code, tab, one, inText })
 
 const { UNMATCHED_PAYMENT, HELD_NOTIFICATION, PAYMENT_CONFLICT, ACCOUNT_OPENING } = ReviewKind
-const { HELD_PAYMENT, ENDPOINT, SETTLEMENT } = ReviewKind
+const { HELD_PAYMENT, ENDPOINT, SETTLEMENT, PAYOUT_APPROVAL, PAYOUT, PAYOUT_DISCREPANCY } =
+  ReviewKind
 
 /** The kinds, in the order of their tabs. */
 // biome-ignore format: a table
@@ -31,6 +32,9 @@ export const REVIEW_KINDS: readonly NamedKind[] = [
   named(HELD_PAYMENT, 'held', 'Held payments', 'Held payment', 'held payment', 'held payments'),
   named(ENDPOINT, 'endpoints', 'Endpoints', 'Endpoint', 'failing endpoint', 'failing endpoints'),
   named(SETTLEMENT, 'settlements', 'Settlements', 'Settlement', 'late settlement', 'late settlements'),
+  named(PAYOUT_APPROVAL, 'approvals', 'Approvals', 'Approval', 'payout to approve', 'payouts to approve'),
+  named(PAYOUT, 'payouts', 'Unclear payouts', 'Unclear payout', 'unclear payout', 'unclear payouts'),
+  named(PAYOUT_DISCREPANCY, 'discrepancies', 'Payout differences', 'Payout difference', 'payout difference', 'payout differences'),
 ]
 
 export function kindOf(kind: ReviewKind): NamedKind | undefined {
@@ -59,6 +63,10 @@ export function placeOf(
       return [`/accounts/${businessId}/${id}`, 'Resolve']
     case ENDPOINT:
       return [`/webhooks/${id}`, 'Open']
+    case PAYOUT_APPROVAL:
+      return [`/payouts/${id}`, 'Decide']
+    case PAYOUT:
+      return [`/payouts/${id}`, 'Resolve']
     case SETTLEMENT:
       return ['/settlement', 'Settle']
     default:

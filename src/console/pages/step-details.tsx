@@ -1,6 +1,7 @@
 import { useMutation, useQuery } from '@connectrpc/connect-query'
 import { NotificationService } from '../../../gen/inflow/notification/v1/notification_service_pb.ts'
 import type { BankNotified, Step, Timeline } from '../../../gen/inflow/overview/v1/timeline_pb.ts'
+import { PayoutStatusSchema } from '../../../gen/inflow/payout/v1/payout_pb.ts'
 import type { PaymentConflict } from '../../../gen/inflow/reconciliation/v1/payment_conflict_pb.ts'
 import { ReconciliationService } from '../../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import {
@@ -87,6 +88,17 @@ function factsOf(step: Step['step'], by: string, id: string): readonly Fact[] {
         ['Reason', reason],
         ['By', actorName === '' ? 'the bank' : `${actorName} (${actorKind} ${actorId})`],
         ['Audit entry', auditNumber > 0n ? `#${auditNumber}` : ''],
+      ]
+    }
+    case 'refundRequested':
+    case 'refundCompleted': {
+      const { id: payoutId, beneficiary, status, requestedBy, detail } = step.value
+      return [
+        ['Payout', link('/payouts', payoutId)],
+        ['To', `${beneficiary?.accountName}, ${beneficiary?.bankName}`],
+        ['Status', enumLabel(PayoutStatusSchema, status)],
+        ['Requested by', requestedBy],
+        ['Detail', detail],
       ]
     }
     default:

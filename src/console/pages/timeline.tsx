@@ -1,5 +1,6 @@
 import type { KeyboardEvent } from 'react'
 import type { ExpectedStep, Step, Timeline } from '../../../gen/inflow/overview/v1/timeline_pb.ts'
+import { PayoutStatus } from '../../../gen/inflow/payout/v1/payout_pb.ts'
 import {
   HoldState,
   HoldStateSchema,
@@ -158,6 +159,18 @@ const LINES: {
     tone: 'bad',
     title: 'Reversed',
     text: joined(actorName === '' ? '' : `by ${actorName}`, reason),
+  }),
+  refundRequested: ({ id, amountMinor, beneficiary }) => ({
+    key: `${id}.requested`,
+    tone: 'neutral',
+    title: 'Refund requested',
+    text: `${naira(amountMinor)} to ${beneficiary?.accountName}`,
+  }),
+  refundCompleted: ({ id, amountMinor, status, detail }) => ({
+    key: `${id}.completed`,
+    tone: status === PayoutStatus.PAID ? 'good' : 'bad',
+    title: status === PayoutStatus.PAID ? 'Refunded' : 'Not refunded',
+    text: joined(naira(amountMinor), detail),
   }),
 }
 

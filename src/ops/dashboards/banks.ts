@@ -94,5 +94,31 @@ export const banks: Dashboard = {
       ['sum by (bank) (increase(inflow_payment_conflicts_total[1h]))', '{{bank}} conflicts'],
       ['sum by (bank) (increase(inflow_unmatched_payments_total[1h]))', '{{bank}} unmatched'],
     ),
+    lines(
+      'Payouts by result',
+      'Payouts an hour in live mode by the status that they reached.',
+      'short',
+      [
+        'sum by (status) (increase(inflow_payouts_total{mode="live",status=~"PAID|FAILED|RETURNED|UNKNOWN|MANUAL_REVIEW"}[1h]))',
+        '{{status}}',
+      ],
+    ),
+    lines(
+      'Money for payouts',
+      'What each bank has, and what approved payouts wait for.',
+      'currencyNGN',
+      ['max by (bank) (inflow_bank_float_kobo) / 100', '{{bank}}'],
+      ['max(inflow_payouts_waiting_kobo) / 100', 'waits'],
+    ),
+    lines(
+      'Oldest open payout, by status',
+      'UNKNOWN: the bank does not state the result. MANUAL_REVIEW: an operator has to decide.',
+      's',
+      ['max by (status) (inflow_payouts_oldest_seconds)', '{{status}}'],
+    ),
+    lines('Differences between banks and payouts', 'Anything above 0 is an alarm.', 'short', [
+      'max by (kind) (inflow_payout_discrepancies)',
+      '{{kind}}',
+    ]),
   ],
 }

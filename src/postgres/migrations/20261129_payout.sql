@@ -67,6 +67,11 @@ create index payout_transaction_index on payout (transaction_id) where transacti
 create index payout_settlement_index on payout (settlement_id) where settlement_id is not null;
 create index payout_batch_index on payout (batch_id, id) where batch_id is not null;
 create index payout_account_index on payout (account_number, id);
+create index payout_reference_index on payout (reference);
+create index payout_session_index on payout (session_id) where session_id <> '';
+create index payout_approval_index on payout (id) where status = 'PENDING_APPROVAL';
+create index payout_unclear_index on payout (id) where status in ('UNKNOWN', 'MANUAL_REVIEW');
+create index payout_paid_index on payout (bank, live, completed_at) where status = 'PAID';
 
 -- What happened to a payout, in order.
 create table payout_step (
@@ -258,6 +263,46 @@ create table bank_float (
   error text not null,
   next_at timestamptz(3) not null,
   primary key (bank, live)
+);
+
+-- The transfers of payouts that the bank's list or a statement showed as paid: two for one payout are an alarm.
+create table payout_listed (
+  payout_id text collate "C" not null,
+  session_id text not null,
+  listed_at timestamptz(3) not null,
+  primary key (payout_id, session_id),
+  constraint payout_listed_payout_id_foreign foreign key (payout_id) references payout (id)
+);
+
+-- A difference between what a bank sent out and the payouts. `line_key` names the transfer at the bank: our reference,
+-- or its session id where it has none.
+create table payout_discrepancy (
+  id text collate "C" primary key,
+  kind text not null,
+  bank text not null,
+  live boolean not null,
+  line_key text not null,
+  bank_reference text not null,
+  session_id text not null,
+  payout_id text collate "C",
+  amount_minor bigint not null,
+  account_number text not null,
+  text text not null,
+  found_at timestamptz(3) not null,
+  resolved_at timestamptz(3),
+  resolved_by text not null default '',
+  note text not null default '',
+  constraint payout_discrepancy_line_unique unique (bank, live, line_key, kind),
+  constraint payout_discrepancy_payout_id_foreign foreign key (payout_id) references payout (id),
+  constraint payout_discrepancy_kind check (kind in ('MISSING_AT_BANK', 'MISSING_HERE', 'MISMATCHED', 'PAID_TWICE'))
+);
+create index payout_discrepancy_open_index on payout_discrepancy (id) where resolved_at is null;
+
+-- Up to when the outgoing list of each bank has been compared, and when that is due next.
+create table payout_reconciliation (
+  bank text primary key,
+  to_at timestamptz(3) not null,
+  next_at timestamptz(3) not null
 );
 
 -- The scopes payouts:write and payouts:approve of tokens, and payouts of keys.

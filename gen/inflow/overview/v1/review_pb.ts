@@ -16,7 +16,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file inflow/overview/v1/review.proto.
  */
 export const file_inflow_overview_v1_review: GenFile = /*@__PURE__*/
-  fileDesc("Ch9pbmZsb3cvb3ZlcnZpZXcvdjEvcmV2aWV3LnByb3RvEhJpbmZsb3cub3ZlcnZpZXcudjEiwwQKClJldmlld0l0ZW0SLAoEa2luZBgBIAEoDjIeLmluZmxvdy5vdmVydmlldy52MS5SZXZpZXdLaW5kEgoKAmlkGAIgASgJEikKBXNpbmNlGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIUCgxhbW91bnRfbWlub3IYBCABKAMSEwoLYnVzaW5lc3NfaWQYBSABKAkSIgoEYmFuaxgGIAEoDjIULmluZmxvdy50eXBlLnYxLkJhbmsSDAoEdGV4dBgHIAEoCRIPCgdhY3Rpb25zGAggAygJEgwKBGxpdmUYCSABKAgSFgoOYWNjb3VudF9udW1iZXIYCiABKAkSEgoKc2Vzc2lvbl9pZBgLIAEoCRIWCg50cmFuc2FjdGlvbl9pZBgMIAEoCRIVCg1idXNpbmVzc19uYW1lGA0gASgJEjIKB2FjY291bnQYDiABKAsyIS5pbmZsb3cub3ZlcnZpZXcudjEuUmV2aWV3QWNjb3VudBIdChVleHBlY3RlZF9hbW91bnRfbWlub3IYDyABKAMSEgoKcGF5ZXJfbmFtZRgQIAEoCRIUCgxlbmRwb2ludF91cmwYESABKAkSHAoUZW5kcG9pbnRfZGVzY3JpcHRpb24YEiABKAkSEAoIYXNzaWduZWUYEyABKAkSDAoEbm90ZRgUIAEoCRIsCghub3RlZF9hdBgVIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIbm90ZWRfYnkYFiABKAkimAEKDVJldmlld0FjY291bnQSEwoLYnVzaW5lc3NfaWQYASABKAkSEQoJcmVmZXJlbmNlGAIgASgJEhYKDmFjY291bnRfbnVtYmVyGAMgASgJEhUKDWN1c3RvbWVyX25hbWUYBCABKAkSMAoGc3RhdHVzGAUgASgOMiAuaW5mbG93LmFjY291bnQudjEuQWNjb3VudFN0YXR1cyJYCgtSZXZpZXdDb3VudBIsCgRraW5kGAEgASgOMh4uaW5mbG93Lm92ZXJ2aWV3LnYxLlJldmlld0tpbmQSDQoFY291bnQYAiABKAUSDAoEbW9yZRgDIAEoCCqGAgoKUmV2aWV3S2luZBIbChdSRVZJRVdfS0lORF9VTlNQRUNJRklFRBAAEiEKHVJFVklFV19LSU5EX1VOTUFUQ0hFRF9QQVlNRU5UEAESIQodUkVWSUVXX0tJTkRfSEVMRF9OT1RJRklDQVRJT04QAhIgChxSRVZJRVdfS0lORF9QQVlNRU5UX0NPTkZMSUNUEAMSHwobUkVWSUVXX0tJTkRfQUNDT1VOVF9PUEVOSU5HEAQSHAoYUkVWSUVXX0tJTkRfSEVMRF9QQVlNRU5UEAUSGAoUUkVWSUVXX0tJTkRfRU5EUE9JTlQQBhIaChZSRVZJRVdfS0lORF9TRVRUTEVNRU5UEAdiBnByb3RvMw", [file_google_protobuf_timestamp, file_inflow_account_v1_account, file_inflow_type_v1_bank]);
+  fileDesc("Ch9pbmZsb3cvb3ZlcnZpZXcvdjEvcmV2aWV3LnByb3RvEhJpbmZsb3cub3ZlcnZpZXcudjEiwwQKClJldmlld0l0ZW0SLAoEa2luZBgBIAEoDjIeLmluZmxvdy5vdmVydmlldy52MS5SZXZpZXdLaW5kEgoKAmlkGAIgASgJEikKBXNpbmNlGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIUCgxhbW91bnRfbWlub3IYBCABKAMSEwoLYnVzaW5lc3NfaWQYBSABKAkSIgoEYmFuaxgGIAEoDjIULmluZmxvdy50eXBlLnYxLkJhbmsSDAoEdGV4dBgHIAEoCRIPCgdhY3Rpb25zGAggAygJEgwKBGxpdmUYCSABKAgSFgoOYWNjb3VudF9udW1iZXIYCiABKAkSEgoKc2Vzc2lvbl9pZBgLIAEoCRIWCg50cmFuc2FjdGlvbl9pZBgMIAEoCRIVCg1idXNpbmVzc19uYW1lGA0gASgJEjIKB2FjY291bnQYDiABKAsyIS5pbmZsb3cub3ZlcnZpZXcudjEuUmV2aWV3QWNjb3VudBIdChVleHBlY3RlZF9hbW91bnRfbWlub3IYDyABKAMSEgoKcGF5ZXJfbmFtZRgQIAEoCRIUCgxlbmRwb2ludF91cmwYESABKAkSHAoUZW5kcG9pbnRfZGVzY3JpcHRpb24YEiABKAkSEAoIYXNzaWduZWUYEyABKAkSDAoEbm90ZRgUIAEoCRIsCghub3RlZF9hdBgVIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASEAoIbm90ZWRfYnkYFiABKAkimAEKDVJldmlld0FjY291bnQSEwoLYnVzaW5lc3NfaWQYASABKAkSEQoJcmVmZXJlbmNlGAIgASgJEhYKDmFjY291bnRfbnVtYmVyGAMgASgJEhUKDWN1c3RvbWVyX25hbWUYBCABKAkSMAoGc3RhdHVzGAUgASgOMiAuaW5mbG93LmFjY291bnQudjEuQWNjb3VudFN0YXR1cyJYCgtSZXZpZXdDb3VudBIsCgRraW5kGAEgASgOMh4uaW5mbG93Lm92ZXJ2aWV3LnYxLlJldmlld0tpbmQSDQoFY291bnQYAiABKAUSDAoEbW9yZRgDIAEoCCrjAgoKUmV2aWV3S2luZBIbChdSRVZJRVdfS0lORF9VTlNQRUNJRklFRBAAEiEKHVJFVklFV19LSU5EX1VOTUFUQ0hFRF9QQVlNRU5UEAESIQodUkVWSUVXX0tJTkRfSEVMRF9OT1RJRklDQVRJT04QAhIgChxSRVZJRVdfS0lORF9QQVlNRU5UX0NPTkZMSUNUEAMSHwobUkVWSUVXX0tJTkRfQUNDT1VOVF9PUEVOSU5HEAQSHAoYUkVWSUVXX0tJTkRfSEVMRF9QQVlNRU5UEAUSGAoUUkVWSUVXX0tJTkRfRU5EUE9JTlQQBhIaChZSRVZJRVdfS0lORF9TRVRUTEVNRU5UEAcSHwobUkVWSUVXX0tJTkRfUEFZT1VUX0FQUFJPVkFMEAgSFgoSUkVWSUVXX0tJTkRfUEFZT1VUEAkSIgoeUkVWSUVXX0tJTkRfUEFZT1VUX0RJU0NSRVBBTkNZEApiBnByb3RvMw", [file_google_protobuf_timestamp, file_inflow_account_v1_account, file_inflow_type_v1_bank]);
 
 /**
  * Something that waits for a decision.
@@ -32,8 +32,8 @@ export type ReviewItem = Message<"inflow.overview.v1.ReviewItem"> & {
   kind: ReviewKind;
 
   /**
-   * Its identifier, which the actions take: "unm_…", "ntf_…", "cfl_…", "txn_…", "ep_…"; the reference
-   * of an account, "R-…"; the business of a settlement.
+   * Its identifier, which the actions take: "unm_…", "ntf_…", "cfl_…", "txn_…", "ep_…", "pay_…", "pdc_…"; the
+   * reference of an account, "R-…"; the business of a settlement.
    *
    * @generated from field: string id = 2;
    */
@@ -333,6 +333,27 @@ export const ReviewKind = {
    * @generated from enum value: REVIEW_KIND_SETTLEMENT = 7;
    */
   SETTLEMENT: 7,
+
+  /**
+   * A payout that awaits the approval of a second person.
+   *
+   * @generated from enum value: REVIEW_KIND_PAYOUT_APPROVAL = 8;
+   */
+  PAYOUT_APPROVAL: 8,
+
+  /**
+   * A payout in manual review, or whose result the bank has not stated for 15 minutes.
+   *
+   * @generated from enum value: REVIEW_KIND_PAYOUT = 9;
+   */
+  PAYOUT: 9,
+
+  /**
+   * A difference between what a bank sent out and the payouts. Not for restricted tokens.
+   *
+   * @generated from enum value: REVIEW_KIND_PAYOUT_DISCREPANCY = 10;
+   */
+  PAYOUT_DISCREPANCY: 10,
 } as const;
 
 /**

@@ -1,0 +1,147 @@
+import type { Queryable } from '../postgres/in-transaction.ts'
+import type { PayoutContext } from './create-payout.ts'
+import { resolveShown, storeDiscrepancies } from './discrepancies.ts'
+import {
+  type Discrepancy,
+  differenceOf,
+  type Line,
+  type ListedBank,
+  mismatch,
+  missingHere,
+  type NewDiscrepancy,
+  needsAsking,
+  paidTwice,
+} from './discrepancy.ts'
+import type { Payout } from './payout.ts'
+import { changePayout, PAYOUT_COLUMNS, type PayoutRow, toPayout } from './store.ts'
+
+export interface Compared {
+  readonly lines: number
+  readonly matched: number
+  /** How many payouts are asked about at the bank now. */
+  readonly asked: number
+  /** The differences that were not known. */
+  readonly discrepancies: readonly Discrepancy[]
+}
+
+/**
+ * Compares outgoing transfers with the payouts, and stores each difference once. A line alone moves no money: a payout
+ * without a result of which a line states one becomes due, so that its bank is asked. A repeat is safe.
+ */
+export async function compareLines(
+  context: PayoutContext,
+  of: ListedBank,
+  lines: readonly Line[],
+): Promise<Compared> {
+  const { database, clock, wake } = context
+  const { durablePool } = database
+  const payoutOf = await findPayouts(durablePool, of, lines)
+  const found: NewDiscrepancy[] = []
+  const shown = new Map<string, Payout>()
+  const asked = new Map<string, Payout>()
+  const listed: { readonly payoutId: string; readonly sessionId: string }[] = []
+  let matched = 0
+  for (const line of lines) {
+    const payout = payoutOf(line)
+    if (payout === undefined) {
+      // What failed moved no money, and what is not finished may still fail.
+      if (line.state === 'paid' || line.state === 'returned') found.push(missingHere(of, line))
+      continue
+    }
+    const difference = differenceOf(of, payout, line)
+    if (difference !== undefined) found.push(mismatch(of, payout, line, difference))
+    else matched += 1
+    if (line.state === 'paid' || line.state === 'returned') {
+      shown.set(payout.id, payout)
+      listed.push({ payoutId: payout.id, sessionId: line.sessionId })
+    }
+    if (needsAsking(payout.status, line)) asked.set(payout.id, payout)
+  }
+  const nowMs = clock.now()
+  await storeListed(durablePool, listed, nowMs)
+  await resolveShown(durablePool, [...shown.keys()], nowMs)
+  for (const { payoutId, sessions } of await findListedTwice(durablePool, [...shown.keys()])) {
+    const payout = shown.get(payoutId)
+    if (payout !== undefined) found.push(paidTwice(of, payout, sessions))
+  }
+  for (const payout of asked.values()) {
+    // If it has changed since it was read, it is asked about or final.
+    await changePayout(durablePool, payout, { status: payout.status, nextInMs: 0 }, nowMs)
+  }
+  if (asked.size > 0) wake()
+  const discrepancies = await reportDiscrepancies(context, found)
+  return { lines: lines.length, matched, asked: asked.size, discrepancies }
+}
+
+/** The payouts of lines, by our reference, or else by the interbank session. */
+async function findPayouts(
+  on: Queryable,
+  { bank, live }: ListedBank,
+  lines: readonly Line[],
+): Promise<(line: Line) => Payout | undefined> {
+  const { rows } = await on.query<PayoutRow>(
+    `select ${PAYOUT_COLUMNS} from payout
+      where id = any (array(
+        select id from payout where bank_reference = any($1::text[])
+        union all
+        select id from payout where session_id = any($2::text[]) and session_id <> '' and bank = $3 and live = $4))`,
+    [
+      lines.map(({ reference }) => reference.toUpperCase()),
+      lines.map(({ sessionId }) => sessionId),
+      bank,
+      live,
+    ],
+  )
+  const payouts = rows.map(toPayout)
+  const byReference = new Map(payouts.map((payout) => [payout.bankReference, payout]))
+  const ofBank = payouts.filter((payout) => payout.bank === bank && payout.live === live)
+  const bySession = new Map(ofBank.map((payout) => [payout.sessionId, payout]))
+  return ({ reference, sessionId }) =>
+    byReference.get(reference.toUpperCase()) ??
+    (sessionId === '' ? undefined : bySession.get(sessionId))
+}
+
+/** Notes that the bank shows transfers. @param sessionId empty: the bank does not state it */
+export async function storeListed(
+  on: Queryable,
+  listed: readonly { readonly payoutId: string; readonly sessionId: string }[],
+  nowMs: number,
+): Promise<void> {
+  if (listed.length === 0) return
+  await on.query(
+    `insert into payout_listed (payout_id, session_id, listed_at)
+      select payout_id, session_id, $3 from unnest($1::text[], $2::text[]) as listed (payout_id, session_id)
+      on conflict do nothing`,
+    [
+      listed.map(({ payoutId }) => payoutId),
+      listed.map(({ sessionId }) => sessionId),
+      new Date(nowMs),
+    ],
+  )
+}
+
+/** Those of some payouts for which the bank showed several transfers. */
+async function findListedTwice(on: Queryable, payoutIds: readonly string[]) {
+  if (payoutIds.length === 0) return []
+  const { rows } = await on.query<{ payoutId: string; sessions: string[] }>(
+    `select payout_id as "payoutId", array_agg(session_id order by session_id) as sessions from payout_listed
+      where payout_id = any($1::text[]) and session_id <> '' group by payout_id having count(*) > 1`,
+    [payoutIds],
+  )
+  return rows
+}
+
+/** Stores differences and logs those that are new. */
+export async function reportDiscrepancies(
+  { database, clock, log }: PayoutContext,
+  found: readonly NewDiscrepancy[],
+): Promise<readonly Discrepancy[]> {
+  const stored = await storeDiscrepancies(database.durablePool, found, clock.now())
+  for (const { id, kind, bank, bankReference, payoutId, text } of stored) {
+    log.error(
+      { id, kind, bank, bankReference, payoutId, cause: text },
+      'what a bank sent out differs from the payouts: see inflow payout discrepancies',
+    )
+  }
+  return stored
+}

@@ -1,0 +1,161 @@
+import { appendAudit } from '../auth/audit/append-audit-entry.ts'
+import type { Actor } from '../auth/caller.ts'
+import { Fault } from '../core/errors.ts'
+import { newId } from '../core/ids.ts'
+import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
+import { cutPage, readPage } from '../postgres/page-token.ts'
+import type { Runtime } from '../postgres/runtime.ts'
+import { requesterOf } from './create-payout.ts'
+import type { Discrepancy, NewDiscrepancy } from './discrepancy.ts'
+
+/** The columns of a `Row`. */
+const COLUMNS = `id, kind, bank, live, line_key as "lineKey", bank_reference as "bankReference", session_id as "sessionId",
+  coalesce(payout_id, '') as "payoutId", amount_minor as "amountMinor", account_number as "accountNumber", text,
+  coalesce((select business_id from payout where payout.id = payout_id), '') as "businessId",
+  round(date_part('epoch', found_at) * 1000) as "foundAtMs",
+  round(date_part('epoch', resolved_at) * 1000) as "resolvedAtMs", resolved_by as "resolvedBy", note`
+
+interface Row extends Omit<Discrepancy, 'amountMinor' | 'resolvedAtMs'> {
+  readonly amountMinor: string
+  readonly resolvedAtMs: number | null
+}
+
+function toDiscrepancy({ amountMinor, resolvedAtMs, ...row }: Row): Discrepancy {
+  return { ...row, amountMinor: BigInt(amountMinor), resolvedAtMs: resolvedAtMs ?? undefined }
+}
+
+/** Stores differences. @returns those that were not stored before, resolved ones included */
+export async function storeDiscrepancies(
+  on: Queryable,
+  found: readonly NewDiscrepancy[],
+  nowMs: number,
+): Promise<readonly Discrepancy[]> {
+  if (found.length === 0) return []
+  const { rows } = await on.query<Row>(
+    `insert into payout_discrepancy (id, kind, bank, live, line_key, bank_reference, session_id, payout_id, amount_minor,
+        account_number, text, found_at)
+      select id, kind, bank, live, line_key, bank_reference, session_id, nullif(payout_id, ''), amount_minor,
+        account_number, text, $12
+      from unnest($1::text[], $2::text[], $3::text[], $4::boolean[], $5::text[], $6::text[], $7::text[], $8::text[],
+        $9::bigint[], $10::text[], $11::text[]) as found (id, kind, bank, live, line_key, bank_reference, session_id,
+        payout_id, amount_minor, account_number, text)
+      on conflict (bank, live, line_key, kind) do nothing
+      returning ${COLUMNS}`,
+    [
+      found.map(() => newId('pdc', nowMs)),
+      found.map(({ kind }) => kind),
+      found.map(({ bank }) => bank),
+      found.map(({ live }) => live),
+      found.map(({ lineKey }) => lineKey),
+      found.map(({ bankReference }) => bankReference),
+      found.map(({ sessionId }) => sessionId),
+      found.map(({ payoutId }) => payoutId),
+      found.map(({ amountMinor }) => amountMinor),
+      found.map(({ accountNumber }) => accountNumber),
+      found.map(({ text }) => text),
+      new Date(nowMs),
+    ],
+  )
+  return rows.map(toDiscrepancy)
+}
+
+/** Which differences; undefined: all. */
+interface Filter {
+  readonly businessIds: readonly string[] | undefined
+  readonly live: boolean | undefined
+}
+
+/** Those that nobody has resolved, oldest first. @param after the last one of the page before; empty at the beginning */
+export async function listOldestDiscrepancies(
+  on: Queryable,
+  { businessIds, live }: Filter,
+  after: string,
+  limit: number,
+): Promise<readonly Discrepancy[]> {
+  const { rows } = await on.query<Row>(
+    `select ${COLUMNS} from payout_discrepancy
+      where resolved_at is null and id > $1 and ($2::boolean is null or live = $2)
+        and ($3::text[] is null or exists (
+          select from payout where payout.id = payout_id and business_id = any($3)))
+      order by id limit $4`,
+    [after, live ?? null, businessIds ?? null, limit],
+  )
+  return rows.map(toDiscrepancy)
+}
+
+/** How many nobody has resolved, up to a bound. */
+export async function countDiscrepancies(
+  on: Queryable,
+  { businessIds, live }: Filter,
+  max: number,
+): Promise<number> {
+  const { rows } = await on.query<{ count: number }>(
+    `select count(*)::int as count from (
+        select from payout_discrepancy
+        where resolved_at is null and ($1::boolean is null or live = $1)
+          and ($2::text[] is null or exists (
+            select from payout where payout.id = payout_id and business_id = any($2)))
+        limit $3
+      ) waiting`,
+    [live ?? null, businessIds ?? null, max],
+  )
+  return rows[0]?.count ?? 0
+}
+
+/** One page of those that nobody has resolved, newest first. @throws Fault validation_failed (the page token) */
+export async function listDiscrepancies(
+  on: Queryable,
+  request: { readonly pageSize: number; readonly pageToken: string },
+) {
+  const page = readPage(request.pageSize, request.pageToken, 1)
+  const { rows } = await on.query<Row>(
+    `select ${COLUMNS} from payout_discrepancy where resolved_at is null and ($1::text is null or id < $1)
+      order by id desc limit $2`,
+    [page.after?.[0] ?? null, page.limit + 1],
+  )
+  return cutPage(rows.map(toDiscrepancy), page, ({ id }) => [id])
+}
+
+/** Ends the manual review of a difference; no payout changes. A repeat changes nothing. @throws Fault not_found */
+export function resolveDiscrepancy(
+  { database: { durablePool }, clock }: Runtime,
+  { discrepancyId, note }: { readonly discrepancyId: string; readonly note: string },
+  actor: Actor,
+): Promise<Discrepancy> {
+  return inTransaction(durablePool, async (client) => {
+    const { rowCount } = await client.query(
+      `update payout_discrepancy set resolved_at = $2, resolved_by = $3, note = $4
+        where id = $1 and resolved_at is null`,
+      [discrepancyId, new Date(clock.now()), requesterOf(actor), note],
+    )
+    const { rows } = await client.query<Row>(
+      `select ${COLUMNS} from payout_discrepancy where id = $1`,
+      [discrepancyId],
+    )
+    const [row] = rows
+    if (row === undefined) throw new Fault('not_found', 'There is no such difference')
+    if (rowCount === 1) {
+      await appendAudit(client, actor, {
+        action: 'payout_discrepancy.resolve',
+        targetId: discrepancyId,
+        businessId: row.businessId,
+        details: { kind: row.kind, bank: row.bank, payoutId: row.payoutId, note },
+      })
+    }
+    return toDiscrepancy(row)
+  })
+}
+
+/** Resolves what was missing at a bank that shows it by now. */
+export async function resolveShown(
+  on: Queryable,
+  payoutIds: readonly string[],
+  nowMs: number,
+): Promise<void> {
+  if (payoutIds.length === 0) return
+  await on.query(
+    `update payout_discrepancy set resolved_at = $2, resolved_by = 'system', note = 'the bank shows it now'
+      where kind = 'MISSING_AT_BANK' and payout_id = any($1) and resolved_at is null`,
+    [payoutIds, new Date(nowMs)],
+  )
+}
