@@ -101,7 +101,7 @@ function checkSums(page: ListEntriesResponse, previous: Balance | undefined): vo
 }
 
 const HEADER =
-  'booked_at,line,sequence,transaction_id,session_id,settlement_id,pending,available,fees'
+  'booked_at,line,sequence,transaction_id,session_id,settlement_id,pending,available,fees,payout_id'
 
 async function writeCsv(pages: AsyncIterable<ListEntriesResponse>): Promise<void> {
   let closing: Balance | undefined
@@ -127,12 +127,14 @@ function toLine(entry: Entry): string {
     formatAmount(entry.pendingMinor),
     formatAmount(entry.availableMinor),
     formatAmount(entry.feesMinor),
+    entry.payoutId,
   ].join(',')
 }
 
 function toBalanceLine(name: string, balance: Balance | undefined): string {
   const amounts = [balance?.pendingMinor, balance?.availableMinor, balance?.feesMinor]
-  return ['', name, '', '', '', '', ...amounts.map((minor) => formatAmount(minor ?? 0n))].join(',')
+  const texts = amounts.map((minor) => formatAmount(minor ?? 0n))
+  return ['', name, '', '', '', '', ...texts, ''].join(',')
 }
 
 /** One streamed document: {"openingBalance", "entries", "closingBalance"}. */

@@ -389,6 +389,9 @@ test('payouts of a business are paused and resumed', async () => {
   const pause = await run('payout', 'pause', ...own, '--reason', 'a key was stolen')
   expect(pause.stdout).toMatch(/^Scope +BUSINESS$/m)
   expect((await run('payout', 'pauses', ...own)).stdout).toContain('a key was stolen')
+  expect((await run('overview', ...own)).stderr).toMatch(
+    new RegExp(`^Payouts of ${own[1]} are paused since ${TIME} by bootstrap: a key was stolen\n`),
+  )
   const create = ['payout', 'create', ...own, ...TO, '--reference', 'r', '--amount', '10', '--yes']
   expect((await run(...create)).stderr).toContain('(payouts_paused)')
   await run('payout', 'resume', ...own)

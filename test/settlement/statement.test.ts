@@ -64,14 +64,14 @@ interface Line {
 function readCsv(text: string): Line[] {
   const [header = '', ...rows] = text.trimEnd().split('\n')
   expect(header).toBe(
-    'booked_at,line,sequence,transaction_id,session_id,settlement_id,pending,available,fees',
+    'booked_at,line,sequence,transaction_id,session_id,settlement_id,pending,available,fees,payout_id',
   )
   return rows.map((row) => {
     const cells = row.split(',')
     // Whole kobo, so that sums are exact.
     return {
       line: cells[1] ?? '',
-      amounts: cells.slice(6).map((cell) => Math.round(Number(cell) * 100)),
+      amounts: cells.slice(6, 9).map((cell) => Math.round(Number(cell) * 100)),
     }
   })
 }
@@ -147,7 +147,9 @@ describe('a statement', () => {
 describe('the command line', () => {
   test('shows a balance', async () => {
     const { stdout } = await run('balance', '--business', businessId)
-    expect(stdout).toBe('Pending    1500.50\nAvailable  1500.00\nFees       0.50\nCurrency   NGN\n')
+    expect(stdout).toBe(
+      'Pending    1500.50\nAvailable  1500.00\nReserved   0.00\nFees       0.50\nCurrency   NGN\n',
+    )
   })
 
   test('sets terms, previews a settlement, settles and lists settlements', async () => {

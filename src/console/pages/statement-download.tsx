@@ -201,6 +201,7 @@ const CSV_HEADER = [
   'pending',
   'available',
   'fees',
+  'payout_id',
 ]
 
 /** The columns of `inflow statement`. Times are RFC 3339. */
@@ -216,6 +217,7 @@ function toRecord(entry: Entry): string[] {
     formatAmount(entry.pendingMinor),
     formatAmount(entry.availableMinor),
     formatAmount(entry.feesMinor),
+    entry.payoutId,
   ]
 }
 
@@ -226,7 +228,7 @@ function framedCsv(
 ): string[] {
   const line = (name: string, balance: Balance | undefined) => {
     const amounts = [balance?.pendingMinor, balance?.availableMinor, balance?.feesMinor]
-    return ['', name, '', '', '', '', ...amounts.map((minor) => formatAmount(minor ?? 0n))]
+    return ['', name, '', '', '', '', ...amounts.map((minor) => formatAmount(minor ?? 0n)), '']
   }
   const head = csvText([CSV_HEADER, line('OPENING_BALANCE', opening)])
   return [head, ...parts, csvText([line('CLOSING_BALANCE', closing)])]
