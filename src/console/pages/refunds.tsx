@@ -87,9 +87,9 @@ export function Refund({ payment, refunds }: RefundsProps) {
   )
 }
 
+/** The return of a held payment is requested first; its refund then completes the return. */
 function isRefundable({ status, imported, holdState }: Transaction): boolean {
-  const isHeld = holdState === HoldState.HELD || holdState === HoldState.RETURN_REQUESTED
-  return status === TransactionStatus.SUCCESS && !imported && !isHeld
+  return status === TransactionStatus.SUCCESS && !imported && holdState !== HoldState.HELD
 }
 
 /** What is left of a payment. A refund that came back counts: its money is not the payment's any more. */
