@@ -8,6 +8,7 @@ import {
   TransactionStatus,
 } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { naira } from '../format/money.ts'
+import { useEvents } from '../session/live.tsx'
 import { useMay } from '../session/session.tsx'
 import { Action } from '../ui/action.tsx'
 import { Tick } from '../ui/fields.tsx'
@@ -24,7 +25,14 @@ export function useRefunds({ id }: Pick<Transaction, 'id'>) {
   const enabled = useMay()(METHODS.listPayouts) && id !== ''
   const request = { transactionId: id, pageSize: 200 }
   const options = { enabled, refetchMs: payoutsReadMs }
-  return usePagedList(METHODS.listPayouts, 'payouts', request, options).rows
+  const { rows, pages } = usePagedList(METHODS.listPayouts, 'payouts', request, options)
+  useEvents((events, missed) => {
+    const isConcerned = events.some(
+      ({ payload }) => payload.case === 'payout' && payload.value.transactionId === id,
+    )
+    if (enabled && (isConcerned || missed)) void pages.refetch()
+  })
+  return rows
 }
 
 interface RefundsProps {
