@@ -233,7 +233,7 @@ describe.skipIf(!hasBrowser)('the pages of operators', () => {
     await expect.poll(() => tabs.allInnerTexts()).toEqual([...five, 'More'])
     await page.getByRole('button', { name: 'More' }).click()
     const others = page.locator('nav.rail .popup a')
-    await expect.poll(() => others.count()).toBe(7)
+    await expect.poll(() => others.count()).toBe(8)
     await others.filter({ hasText: 'Health' }).click()
     await page.getByRole('heading', { name: 'Health', level: 1 }).waitFor()
     expect(await others.count()).toBe(0)

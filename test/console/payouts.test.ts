@@ -105,6 +105,13 @@ describe.skipIf(!hasBrowser)('payouts in the console', () => {
     await page.getByText('Sent through', { exact: false }).first().waitFor()
     const { payouts: all } = await payouts().listPayouts({ businessId })
     expect(all.map(({ amountMinor }) => amountMinor)).toEqual([150_050n])
+    // Whom the business has paid is chosen, and the name is asked for again.
+    await page.locator('nav.rail a', { hasText: 'Payouts' }).click()
+    await page.getByRole('button', { name: 'Request payout' }).click()
+    await dialog.getByLabel('Business').fill(businessId)
+    await dialog.getByLabel('paid before').selectOption({ index: 1 })
+    await dialog.locator('.resolved').getByText(name).waitFor()
+    expect(await number.inputValue()).toBe(ADA.accountNumber)
   })
 
   it('has another person approve, and says so to the one who requested', async () => {

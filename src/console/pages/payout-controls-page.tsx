@@ -53,7 +53,7 @@ function Pauses() {
 
 const PAUSE_COLUMNS = columnsOf(PauseSchema, [
   ['What', (pause) => <Paused pause={pause} />],
-  ['Why', ({ reason }) => <span className="sentence">{reason}</span>],
+  ['Why', ({ reason }) => <span className="sentence">{reason}</span>, 'wide'],
   ['By', ({ pausedBy }) => <Requester of={pausedBy} />, 'wide'],
   ['Since', 'pausedAt', 'wide'],
   ['', (pause) => <Resume pause={pause} />],

@@ -1,7 +1,10 @@
 import { useQuery } from '@connectrpc/connect-query'
 import { type FormEvent, useState } from 'react'
-import type { Beneficiary, Payout } from '../../../gen/inflow/payout/v1/payout_pb.ts'
-import { PayoutStatus } from '../../../gen/inflow/payout/v1/payout_pb.ts'
+import {
+  type Beneficiary,
+  type Payout,
+  PayoutStatus,
+} from '../../../gen/inflow/payout/v1/payout_pb.ts'
 import {
   CreatePayoutRequestSchema,
   PayoutService,
@@ -13,7 +16,7 @@ import { useBusinessName } from '../session/business-names.ts'
 import { useAllowedQuery } from '../session/session.tsx'
 import { useViewScope } from '../session/view-scope.tsx'
 import { Action } from '../ui/action.tsx'
-import { TextField } from '../ui/fields.tsx'
+import { SelectField, TextField } from '../ui/fields.tsx'
 import { BusinessField, Fields } from '../ui/form.tsx'
 import { failureOf } from '../ui/page.tsx'
 import { PageLink, Status } from '../ui/values.tsx'
@@ -23,7 +26,7 @@ const METHODS = PayoutService.method
 /** Requests a payout in two steps: the account whose name the bank states, and what it pays in words. */
 export function RequestPayout() {
   const { live } = useViewScope()
-  // One for as long as the page is open, so that a repeat after a call that got no response pays once.
+  // The same until a call succeeds, so that a repeat after a call that got no response pays once.
   const [reference, setReference] = useState(newReference)
   return (
     <Action
@@ -38,7 +41,7 @@ export function RequestPayout() {
         <ConfirmPayout {...{ businessId, amountMinor, beneficiary: beneficiary as Beneficiary }} />
       )}
       result={({ payout }) => payout && <Requested payout={payout} />}
-      onClosed={() => setReference(newReference())}
+      onDone={() => setReference(newReference())}
     >
       <PayoutFields />
     </Action>
@@ -55,12 +58,28 @@ function PayoutFields() {
     const { name, value } = target as HTMLInputElement
     if (name === 'businessId') setTyped(value.trim())
   }
+  const saved = useSaved(businessId)
+  const [chosen, setChosen] = useState('')
   return (
     <>
       <div onInput={onInput}>
         <BusinessField />
       </div>
-      <BeneficiaryFields path="beneficiary" businessId={businessId} resolution="resolution" />
+      {saved.length > 0 && (
+        <SelectField
+          name="saved"
+          label="Somebody it has paid before"
+          choices={[{ value: '', label: 'Another account' }, ...saved.map(choiceOf)]}
+          onChoose={setChosen}
+        />
+      )}
+      <BeneficiaryFields
+        key={chosen}
+        path="beneficiary"
+        businessId={businessId}
+        resolution="resolution"
+        values={saved.find((each) => keyOf(each) === chosen)}
+      />
       <Fields
         of={CreatePayoutRequestSchema}
         show={{ amountMinor: { label: 'Amount, ₦', required: true, placeholder: '5,000.00' } }}
@@ -78,6 +97,24 @@ function PayoutFields() {
     </>
   )
 }
+
+/** The most that are offered: those that the business paid last. */
+const SAVED_MAX = 50
+
+function useSaved(businessId: string): readonly Beneficiary[] {
+  const { live } = useViewScope()
+  const isKnown = BUSINESS_ID.test(businessId)
+  const request = { businessId, live, pageSize: SAVED_MAX }
+  const { data } = useAllowedQuery(METHODS.listBeneficiaries, request, isKnown)
+  return data?.beneficiaries.flatMap(({ beneficiary }) => beneficiary ?? []) ?? []
+}
+
+const keyOf = ({ bankCode, accountNumber }: Beneficiary) => `${bankCode} ${accountNumber}`
+
+const choiceOf = (saved: Beneficiary) => ({
+  value: keyOf(saved),
+  label: `${saved.accountName} · ${saved.accountNumber} · ${saved.bankName}`,
+})
 
 /** What the business can pay out, fees and duty included. */
 function Available({ businessId }: { readonly businessId: string }) {

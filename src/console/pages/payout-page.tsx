@@ -161,7 +161,8 @@ function StepItem({ step, before }: { step: PayoutStep; before: PayoutStep | und
           <span className="step-text">
             {actor !== '' && (
               <>
-                by <Requester of={actor} />{' '}
+                by <Requester of={actor} />
+                {more.length > 0 && ' · '}
               </>
             )}
             {more.join(': ')}

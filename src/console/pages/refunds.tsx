@@ -8,6 +8,7 @@ import {
   TransactionStatus,
 } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { naira } from '../format/money.ts'
+import { useEvents } from '../session/live.tsx'
 import { useMay } from '../session/session.tsx'
 import { Action } from '../ui/action.tsx'
 import { Tick } from '../ui/fields.tsx'
@@ -24,7 +25,14 @@ export function useRefunds({ id }: Pick<Transaction, 'id'>) {
   const enabled = useMay()(METHODS.listPayouts) && id !== ''
   const request = { transactionId: id, pageSize: 200 }
   const options = { enabled, refetchMs: payoutsReadMs }
-  return usePagedList(METHODS.listPayouts, 'payouts', request, options).rows
+  const { rows, pages } = usePagedList(METHODS.listPayouts, 'payouts', request, options)
+  useEvents((events, missed) => {
+    const isConcerned = events.some(
+      ({ payload }) => payload.case === 'payout' && payload.value.transactionId === id,
+    )
+    if (enabled && (isConcerned || missed)) void pages.refetch()
+  })
+  return rows
 }
 
 interface RefundsProps {
@@ -87,9 +95,9 @@ export function Refund({ payment, refunds }: RefundsProps) {
   )
 }
 
+/** The return of a held payment is requested first; its refund then completes the return. */
 function isRefundable({ status, imported, holdState }: Transaction): boolean {
-  const isHeld = holdState === HoldState.HELD || holdState === HoldState.RETURN_REQUESTED
-  return status === TransactionStatus.SUCCESS && !imported && !isHeld
+  return status === TransactionStatus.SUCCESS && !imported && holdState !== HoldState.HELD
 }
 
 /** What is left of a payment. A refund that came back counts: its money is not the payment's any more. */

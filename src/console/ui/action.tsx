@@ -48,6 +48,8 @@ interface ActionProps<I extends DescMessage, O extends DescMessage> {
   readonly result?: (response: MessageShape<O>) => ReactNode
   readonly secret?: (response: MessageShape<O>) => string | undefined
   readonly secretNote?: string
+  /** Called once it is done. */
+  readonly onDone?: () => void
   /**
    * Called when the viewer has read the result. The data are read again only then: for a change after which the
    * page of the button is gone.
@@ -94,6 +96,7 @@ function ActionDialog<I extends DescMessage, O extends DescMessage>(
       onSuccess: (done) => {
         dropDraft(draft)
         setResponse(done)
+        props.onDone?.()
         void findEntry(typeof target === 'string' ? target : target(done)).then(setEntryId)
         if (!isReadLater) void queries.invalidateQueries()
       },
