@@ -1,13 +1,10 @@
 import { defineConfig } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
-import { SAME_ON_EVERY_SERVER, SERVER_FILES } from '../servers.vitest.config.ts'
-import { findPostgres } from '../support/postgres-server.ts'
 import { common, SLOW_FILES } from '../vitest.config.ts'
 
 /** How much more than `npm test` some tests do. The environment overrides it. */
 const COUNTS = {
   SCHEDULES: '500',
-  DUE_SCHEDULES: '15',
   SEQUENCES: '40',
   COPIES: '10000',
 }
@@ -16,7 +13,6 @@ const COUNTS = {
 export const FAULT_FILES = [
   'test/faults/**/*.test.ts',
   'test/events/sequencer.test.ts',
-  'test/model/{money,races,deliveries,banks,access}.test.ts',
   'test/settlement/sequences.test.ts',
   'test/transactions/concurrency.test.ts',
   ...SLOW_FILES,
@@ -56,9 +52,7 @@ export default defineConfig({
   test: {
     ...common('faults'),
     sequence: { sequencer: LongestFirst },
-    // The server is Debian's if there is one: what depends on the server has to run on it too.
-    include: [...FAULT_FILES, ...(findPostgres() === undefined ? [] : SERVER_FILES)],
-    exclude: SAME_ON_EVERY_SERVER,
+    include: FAULT_FILES,
     env: { ...COUNTS, ...process.env } as Record<string, string>,
   },
 })
