@@ -19,12 +19,13 @@ export const FAULT_FILES = [
 ]
 
 /**
- * The longest files. The first three mostly wait for time-outs of programs or for npm: they leave the cores to the
+ * The longest files. The first four mostly wait for time-outs of programs or for npm: they leave the cores to the
  * others.
  */
 const LONGEST = [
   'faults/patroni',
   'faults/silent-database',
+  'clients/npm/package',
   'clients/generated',
   'postgres/plans',
   'ops/deployment-guide',
@@ -32,8 +33,8 @@ const LONGEST = [
   'faults/failover',
   'faults/workers-lifecycle',
   'faults/service-shutdown',
+  'faults/container',
   'faults/key-rotation',
-  'clients/npm/package',
   'faults/instances',
   'faults/slow-clients',
   'app/metrics',
@@ -51,6 +52,8 @@ class LongestFirst extends BaseSequencer {
 export default defineConfig({
   test: {
     ...common('faults'),
+    // Many wait for time-outs and for processes that start: four would leave the cores idle for a sixth of the time.
+    maxWorkers: 6,
     sequence: { sequencer: LongestFirst },
     include: FAULT_FILES,
     env: { ...COUNTS, ...process.env } as Record<string, string>,
