@@ -38,6 +38,16 @@ const LONGEST = [
   'faults/instances',
   'faults/slow-clients',
   'app/metrics',
+  'protocols/matrix/errors',
+  'protocols/matrix/credentials',
+  'console/payments',
+  'console/webhooks',
+  'console/access',
+  'console/operations',
+  'openapi/site-browser',
+  'settlement/sequences',
+  'faults/relay',
+  'faults/long-snapshot',
 ].map((name) => `/test/${name}.test.ts`)
 
 /** Begins with the longest files: none of them is left alone at the end. */
