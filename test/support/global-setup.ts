@@ -36,16 +36,15 @@ function startKeeper(folder: string, spared: Iterable<number>): void {
 }
 
 /**
- * The server of the tests' databases: what `TEST_DATABASE_SERVER` names, by a superuser's URL. Else an embedded one, or
- * for faults Debian's in its default configuration where it is installed, as users have that.
+ * The server of the tests' databases: what `TEST_DATABASE_SERVER` names, by a superuser's URL. Else Debian's in its
+ * default configuration where it is installed, as users have that, else an embedded one.
  */
 async function openServer(
   folder: string,
-  forFaults: boolean,
 ): Promise<{ readonly url: string; stop(): Promise<void> }> {
   const given = process.env['TEST_DATABASE_SERVER']
   if (given) return { url: given, stop: () => dropTestDatabases(given) }
-  const bin = forFaults ? findPostgres() : undefined
+  const bin = findPostgres()
   if (bin !== undefined) return startPostgres({ bin, folder, settings: TEST_SETTINGS })
   return startEmbedded({ folder, settings: TEST_SETTINGS })
 }
@@ -60,7 +59,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   const before = new Set(processesOf(ROOT, folder).map(({ pid }) => pid))
   startKeeper(folder, before)
   process.env['TMPDIR'] = folder
-  const postgres = await openServer(join(folder, 'postgres'), project.name === 'faults')
+  const postgres = await openServer(join(folder, 'postgres'))
   const templateUrl = await createTemplate(postgres.url)
   const database = await openDatabase(templateUrl, ENTITIES, { connectionsMax: 2 })
   await migrate(database)
