@@ -192,7 +192,6 @@ describe('what the bank does', () => {
     expect(await balanceOf(businessId)).toMatchObject({ available: 1_000_000n, reserved: 0n })
     expect(await discrepancies()).toEqual([])
   })
-
 })
 
 describe('approvals', () => {
