@@ -86,12 +86,11 @@ test.skipIf(!has('curl'))(
   60_000,
 )
 
-test.each([
-  ['npm', ['start']],
-  ['npx', ['inflow', 'serve']],
-])(
-  'SIGTERM to %s %j alone ends the service and its database',
-  async (program, args) => {
+test('SIGTERM to npm start or npx inflow serve alone ends the service and its database', async () => {
+  for (const [program, args] of [
+    ['npm', ['start']],
+    ['npx', ['inflow', 'serve']],
+  ] as const) {
     const { child } = await start(program, args)
     const server = await postmaster()
     const service = ownerOf(server)
@@ -100,9 +99,8 @@ test.each([
     process.kill(child.pid!, 'SIGTERM')
     await waitFor(() => expect([service, server].filter(isAlive)).toEqual([]))
     expect(existsSync(at('.inflow/postgres/postmaster.pid'))).toBe(false)
-  },
-  60_000,
-)
+  }
+})
 
 const OLD_NODE = oldNode()
 
