@@ -372,14 +372,21 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
         live: [true, false],
         // Common ones, rare ones, and open ones.
         statuses: [[4], [5, 11], [6, 7]],
-        purpose: [1, 3],
+        purpose: [3],
         from: [middle.from],
         to: [middle.to],
-        transactionId: ['txn_none', `txn_01${'1'.padStart(24, '0')}`],
-        accountNumber: ['0123456785', '9999999999'],
-        batchId: ['batch-1'],
+        transactionId: [`txn_01${'50'.padStart(24, '0')}`],
+        accountNumber: ['0123456785'],
+        batchId: ['batch-5'],
       },
-      refused: isOpenPeriod,
+      refused: ({ transactionId, accountNumber, batchId, ...others }) => {
+        const named = [transactionId, accountNumber, batchId].filter((each) => each !== undefined)
+        return (
+          isOpenPeriod(others) ||
+          named.length > 1 ||
+          (named.length === 1 && Object.keys(others).length > 1)
+        )
+      },
       at: tokenAt('id', `payout where ${OF_BUSINESS}`, 'id desc'),
       // A page with a rare status reads a thousand payouts.
       buffersMax: 2_500,
