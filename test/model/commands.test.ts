@@ -26,6 +26,19 @@ const COVERED: Readonly<Record<string, readonly string[]>> = {
   'notifications/notifications.test.ts': ['NotificationService.ShowNotification'],
   // Two steps with a table of their own.
   'webhooks/endpoints/wiaxy.test.ts': ['WebhookService.SwitchSecret'],
+  // Each decision with its states; test/payouts/payout has the table, and a model of its own drives what banks do.
+  'payouts/payouts.test.ts': [
+    'PayoutService.ApprovePayout',
+    'PayoutService.CancelPayout',
+    'PayoutService.CreatePayout',
+    'PayoutService.PausePayouts',
+    'PayoutService.RefundTransaction',
+    'PayoutService.RejectPayout',
+    'PayoutService.ResolveAccountName',
+    'PayoutService.ResolvePayout',
+    'PayoutService.ResumePayouts',
+    'PayoutService.UpdatePayoutPolicy',
+  ],
   // It stores nothing.
   'webhooks/rehearsal.test.ts': ['WebhookService.Rehearse'],
   // The models drive the same use cases by the operators' rpcs.

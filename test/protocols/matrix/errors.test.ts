@@ -111,7 +111,7 @@ test('a request for live mode that has the deprecated `test` too is refused', as
   }
 })
 
-/** They return what is in the contract, or known of the caller. */
+/** They return what is in the contract or the code, or known of the caller. */
 const NEEDS_NO_DATABASE = new Set([
   'WebhookService.ListEventKinds',
   'SessionService.GetCaller',

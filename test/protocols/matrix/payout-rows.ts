@@ -148,7 +148,7 @@ export const PAYOUT_ERRORS: Readonly<Record<string, Make>> = {
   }),
   'PayoutService.CreatePayout not_found': requestedWith({ businessId: 'biz_nobody' }),
   'PayoutService.CreatePayout duplicate_reference': requestedWith({
-    ...{ reference: PAYOUT_REFERENCE, amountMinor: 101n },
+    ...{ reference: PAYOUT_REFERENCE, amountMinor: 7n },
   }),
   'PayoutService.CreatePayout insufficient_balance': requestedWith({ amountMinor: 10n ** 14n }),
   'PayoutService.CreatePayout payouts_paused': async (scene, fresh) => {
