@@ -130,6 +130,16 @@ function namedBy(
   ]
 }
 
+/** A payout by the reference of its business. @throws Fault not_found: also for a reference of another business */
+export async function getByReference(
+  on: Queryable,
+  key: Pick<Payout, 'businessId' | 'live' | 'reference'>,
+): Promise<Payout> {
+  const payout = await findByReference(on, key)
+  if (payout === undefined) throw new Fault('not_found', 'There is no such payout')
+  return payout
+}
+
 /** How many institutions a page has if the caller sets no size: all of them. */
 const INSTITUTIONS_DEFAULT = 1_000
 
@@ -171,16 +181,6 @@ export async function searchPayouts(
     [text, text.toUpperCase(), scope.businessIds ?? null, scope.live ?? null, limit],
   )
   return rows.map(toPayout)
-}
-
-/** A payout by the reference of its business. @throws Fault not_found: also for a reference of another business */
-export async function getByReference(
-  on: Queryable,
-  key: Pick<Payout, 'businessId' | 'live' | 'reference'>,
-): Promise<Payout> {
-  const payout = await findByReference(on, key)
-  if (payout === undefined) throw new Fault('not_found', 'There is no such payout')
-  return payout
 }
 
 const STEPS_MAX = 200
