@@ -6,6 +6,7 @@ import { HOUR_MS } from '../core/durations.ts'
 import { assert } from '../core/errors.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
 import { formatAmount } from '../core/money.ts'
+import { withTimeout } from '../core/with-timeout.ts'
 import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
 import type { PayoutContext } from './create-payout.ts'
 import {
@@ -34,6 +35,12 @@ const LEASE_MARGIN_MS = 20_000
 
 /** How long to wait before a payout that no bank can take is looked at again. */
 const NO_BANK_MS = 5_000
+
+/** How long to wait before a paused payout is looked at again: the end of a pause makes it due at once. */
+const PAUSED_MS = 60_000
+
+/** How long a stop waits for the banks. */
+const STOP_MAX_MS = 5_000
 
 const DETAIL_MAX = 500
 
@@ -82,7 +89,8 @@ export function createSendPayouts(context: PayoutContext, options: SenderOptions
     ...loop,
     async stop() {
       await loop.stop()
-      await Promise.all(inProgress)
+      // What does not end in time is asked about once its lease has ended.
+      await withTimeout(Promise.allSettled([...inProgress]), STOP_MAX_MS)
     },
   }
 }
@@ -148,7 +156,7 @@ function claimOf(
   const banks = new Map([...transferBanks(bankOf, live)].filter(([code]) => isOpen(code, live)))
   const route = routeOf(payout, banks, routing)
   if (route.bank === undefined) {
-    return { status, nextInMs: NO_BANK_MS, detail: route.text }
+    return { status, nextInMs: route.waitMs, detail: route.text }
   }
   return {
     status: 'SUBMITTING',
@@ -208,6 +216,10 @@ function floatKey({ bank, live }: { readonly bank: string; readonly live: boolea
   return `${live ? 'live' : 'test'} ${bank}`
 }
 
+type Route =
+  | { readonly bank: BankCode; readonly text: string }
+  | { readonly bank: undefined; readonly text: string; readonly waitMs: number }
+
 /**
  * Chooses the bank: the beneficiary's own, else the one that stated the name, else the one with the most money. One that
  * may have been sent before goes to its bank alone.
@@ -216,17 +228,20 @@ function routeOf(
   payout: Payout,
   banks: ReadonlyMap<BankCode, TransferBank>,
   state: RoutingState,
-): { readonly bank: BankCode | undefined; readonly text: string } {
+): Route {
   const { live, amountMinor, destination } = payout
-  const wait = (text: string) => ({ bank: undefined, text: `waits: ${text}` })
-  if (state.isPaused) return wait('all payouts are paused')
+  const wait = (text: string, waitMs = NO_BANK_MS): Route => {
+    return { bank: undefined, text: `waits: ${text}`, waitMs }
+  }
+  if (state.isPaused) return wait('all payouts are paused', PAUSED_MS)
   if (state.pausedBusinesses.has(payout.businessId))
-    return wait('payouts of the business are paused')
+    return wait('payouts of the business are paused', PAUSED_MS)
   const floatOf = (bank: BankCode) => state.floats.get(floatKey({ bank, live }))
   const open = [...banks.keys()].filter((bank) => payout.bank === undefined || payout.bank === bank)
   if (open.length === 0) return wait('no bank that can pay is connected and answers')
   const running = open.filter((bank) => !state.pausedBanks.has(bank))
-  if (running.length === 0) return wait('payouts through the banks that can pay are paused')
+  if (running.length === 0)
+    return wait('payouts through the banks that can pay are paused', PAUSED_MS)
   const funded = running.filter((bank) => (floatOf(bank) ?? amountMinor) >= amountMinor)
   if (funded.length === 0) return wait(`no bank has ${formatAmount(amountMinor)} naira for it`)
   const chosen = (bank: BankCode, text: string) => {
