@@ -32,9 +32,11 @@ import { PaymentHourEntity } from '../overview/figures/payment-hour.entity.ts'
 import { ReviewNoteEntity } from '../overview/review-note.entity.ts'
 import {
   FloatEntity,
+  PayoutBatchEntity,
   PayoutBeneficiaryEntity,
   PayoutDayEntity,
   PayoutEntity,
+  PayoutItemEntity,
   PayoutPauseEntity,
   PayoutPolicyEntity,
   PayoutPostingEntity,
@@ -128,6 +130,8 @@ export const ENTITIES: Entities = [
   PayoutBeneficiaryEntity,
   PayoutPauseEntity,
   PayoutPolicyEntity,
+  PayoutBatchEntity,
+  PayoutItemEntity,
   SettlementPayoutEntity,
   FloatEntity,
 ]

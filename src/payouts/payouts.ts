@@ -7,6 +7,7 @@ import type { PayoutContext } from './create-payout.ts'
 import { createReadFloats } from './float.ts'
 import { createPaySettlements } from './pay-settlements.ts'
 import type { Payout } from './payout.ts'
+import { createRequestItems } from './request-items.ts'
 import { createPayoutRpc } from './rpc.ts'
 import { createSendPayouts } from './send-payouts.ts'
 
@@ -32,11 +33,15 @@ export function createPayouts(
     encrypter,
     institutions,
     semaphore: createSemaphore(REQUESTS_MAX),
-    wake: () => sender.wake(),
+    wake: () => {
+      sender.wake()
+      items.wake()
+    },
   }
   const sender = createSendPayouts(context, { isOpen, onPaid })
   const floats = createReadFloats(context)
   const settlements = createPaySettlements(context)
+  const items = createRequestItems(context)
   return {
     context,
     rpc: createPayoutRpc(context),
@@ -44,9 +49,10 @@ export function createPayouts(
       sender.start()
       floats.start()
       settlements.start()
+      items.start()
     },
     async stop() {
-      await Promise.all([sender.stop(), floats.stop(), settlements.stop()])
+      await Promise.all([sender.stop(), floats.stop(), settlements.stop(), items.stop()])
     },
   }
 }
