@@ -32,10 +32,12 @@ import { PaymentHourEntity } from '../overview/figures/payment-hour.entity.ts'
 import { ReviewNoteEntity } from '../overview/review-note.entity.ts'
 import {
   FloatEntity,
+  PayoutBatchEntity,
   PayoutBeneficiaryEntity,
   PayoutDayEntity,
   PayoutDiscrepancyEntity,
   PayoutEntity,
+  PayoutItemEntity,
   PayoutListedEntity,
   PayoutPauseEntity,
   PayoutPolicyEntity,
@@ -136,6 +138,8 @@ export const ENTITIES: Entities = [
   PayoutPauseEntity,
   PayoutReconciliationEntity,
   PayoutPolicyEntity,
+  PayoutBatchEntity,
+  PayoutItemEntity,
   SettlementPayoutEntity,
   FloatEntity,
 ]

@@ -106,7 +106,7 @@ export async function createPayout(
 }
 
 /** The largest narration. */
-const NARRATION_MAX = 100
+export const NARRATION_MAX = 100
 
 /** How references of payouts of settlements begin: no other payout may have such a one. */
 export const SETTLEMENT_REFERENCE = 'settlement:'
@@ -177,6 +177,7 @@ function isSameReservation(original: Payout, { resolved, ...reservation }: Reser
     (reservation.amountMinor === 0n || original.amountMinor === reservation.amountMinor) &&
     original.narration === reservation.narration &&
     original.transactionId === reservation.transactionId &&
+    original.batchId === reservation.batchId &&
     destination.bankCode === resolved.destination.bankCode &&
     destination.accountNumber === resolved.destination.accountNumber
   )
@@ -264,7 +265,7 @@ async function reserveLocked(
 }
 
 /** @throws Fault payouts_paused */
-async function requireNotPaused(client: Queryable, businessId: string): Promise<void> {
+export async function requireNotPaused(client: Queryable, businessId: string): Promise<void> {
   const { rows } = await client.query<{ reason: string }>(
     "select reason from payout_pause where scope = 'BUSINESS' and target = $1",
     [businessId],
@@ -350,7 +351,7 @@ async function requireBalance(
   { businessId, live, source, amountField }: Reservation,
   totalMinor: bigint,
 ): Promise<void> {
-  // A held payment is in no balance; whoever requests its return has locked it.
+  // A held payment is in no balance; the request for its return has locked it.
   if (source === 'held') return
   const balance = await readCurrentBalance(client, { businessId, live })
   const hasMinor = source === 'available' ? balance.availableMinor : balance.pendingMinor

@@ -335,6 +335,53 @@ export const PayoutPolicyEntity = defineEntity({
   ],
 })
 
+/** Payouts that were requested together. */
+export const PayoutBatchEntity = defineEntity({
+  name: 'PayoutBatch',
+  tableName: 'payout_batch',
+  properties: {
+    id: p.text().collation('C').primary(),
+    businessId: p.text(),
+    live: p.boolean(),
+    reference: p.text(),
+    count: p.integer(),
+    sumMinor: p.bigint(),
+    detailsHash: p.text(),
+    requestedBy: p.text(),
+    approvalReason: p.text(),
+    createdAt: p.datetime(3),
+  },
+  uniques: [{ properties: ['businessId', 'live', 'reference'] }],
+  indexes: [{ properties: ['businessId', 'id'] }],
+})
+
+/** An item of a batch. It waits for a bank to name its account as long as it has a `nextAt`. */
+export const PayoutItemEntity = defineEntity({
+  name: 'PayoutItem',
+  tableName: 'payout_item',
+  properties: {
+    batchId: p.text().collation('C').primary(),
+    number: p.integer().primary().autoincrement(false),
+    reference: p.text(),
+    amountMinor: p.bigint(),
+    bankCode: p.text(),
+    accountNumber: p.text(),
+    accountName: p.text(),
+    narration: p.text(),
+    nextAt: p.datetime(3).nullable(),
+    /** Why it has no payout; empty: it has one, or waits. */
+    reason: p.text().default(''),
+    detail: p.text().default(''),
+  },
+  indexes: [
+    {
+      name: 'payout_item_due_index',
+      expression: (columns, _table, indexName) =>
+        `create index ${indexName} on "payout_item" (${columns.nextAt}) where next_at is not null`,
+    },
+  ],
+})
+
 /** A completed settlement that is paid out. `nextAt` is when it is looked at next; null: never. */
 export const SettlementPayoutEntity = defineEntity({
   name: 'SettlementPayout',

@@ -9,6 +9,7 @@ import { createPayoutCounter } from './metrics.ts'
 import { createPaySettlements } from './pay-settlements.ts'
 import type { Payout } from './payout.ts'
 import { createReconcilePayouts, type ReconcileTimes } from './reconcile-payouts.ts'
+import { createRequestItems } from './request-items.ts'
 import { createPayoutRpc } from './rpc.ts'
 import { createSendPayouts } from './send-payouts.ts'
 
@@ -36,12 +37,16 @@ export function createPayouts(
     institutions,
     semaphore: createSemaphore(REQUESTS_MAX),
     count: createPayoutCounter(runtime.metrics),
-    wake: () => sender.wake(),
+    wake: () => {
+      sender.wake()
+      items.wake()
+    },
   }
   const sender = createSendPayouts(context, { isOpen, onPaid })
   const floats = createReadFloats(context)
   const reconciliation = createReconcilePayouts(context, reconcileTimes)
   const settlements = createPaySettlements(context)
+  const items = createRequestItems(context)
   return {
     context,
     rpc: createPayoutRpc(context),
@@ -50,9 +55,12 @@ export function createPayouts(
       floats.start()
       reconciliation.start()
       settlements.start()
+      items.start()
     },
     async stop() {
-      await Promise.all([sender, floats, reconciliation, settlements].map((loop) => loop.stop()))
+      await Promise.all(
+        [sender, floats, reconciliation, settlements, items].map((loop) => loop.stop()),
+      )
     },
   }
 }

@@ -117,7 +117,7 @@ test('a bank states the name of the account when it is set', async () => {
   const { policy } = await payouts().updatePayoutPolicy({ policy: { businessId, settleTo } })
   expect(policy?.settleTo?.bankCode).toBe('000013')
   expect(policy?.settleTo?.accountName).not.toBe('')
-  const other = { ...settleTo, accountName: 'SOMEBODY QUITE DIFFERENT' }
+  const other = { ...settleTo, accountName: 'QUITE ANOTHER NAME' }
   const update = payouts().updatePayoutPolicy({ policy: { businessId, settleTo: other } })
   expect(await reasonOf(update)).toBe('name_mismatch')
 })

@@ -382,6 +382,38 @@ create table payout_policy (
   constraint payout_policy_settle_to check (settle_to is null or business_id <> '')
 );
 
+-- Payouts that were requested together. An item waits for a bank to name its account as long as it has a `next_at`; then
+-- it has a payout, or a reason why not.
+create table payout_batch (
+  id text collate "C" primary key,
+  business_id text not null,
+  live boolean not null,
+  reference text not null,
+  count int not null,
+  sum_minor bigint not null,
+  details_hash text not null,
+  requested_by text not null,
+  approval_reason text not null,
+  created_at timestamptz(3) not null,
+  constraint payout_batch_business_id_live_reference_unique unique (business_id, live, reference)
+);
+create index payout_batch_business_id_id_index on payout_batch (business_id, id);
+create table payout_item (
+  batch_id text collate "C" not null,
+  number int not null,
+  reference text not null,
+  amount_minor bigint not null,
+  bank_code text not null,
+  account_number text not null,
+  account_name text not null,
+  narration text not null,
+  next_at timestamptz(3),
+  reason text not null default '',
+  detail text not null default '',
+  primary key (batch_id, number)
+);
+create index payout_item_due_index on payout_item (next_at) where next_at is not null;
+
 -- Completed settlements that are paid out. They are found by following the log from its present end.
 create table settlement_payout (
   settlement_id text primary key,
