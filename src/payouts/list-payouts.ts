@@ -1,4 +1,5 @@
 import { firstIdAt } from '../core/ids.ts'
+import { bindValues } from '../postgres/bind-values.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import { cutPage, cutScan, readPage } from '../postgres/page-token.ts'
 import type { Payout, PayoutPurpose, PayoutStatus, Step } from './payout.ts'
@@ -24,8 +25,8 @@ export interface PayoutFilter {
   readonly pageToken: string
 }
 
-/** How many payouts a page of one status or purpose scans at most. */
-const SCANNED_MAX = 5_000
+/** The most payouts that a page reads if no index has the order of its filter. */
+const ROWS_MAX = 1_000
 
 /** One page of payouts, newest first. @throws Fault validation_failed (the page token) */
 export async function listPayouts(
@@ -33,39 +34,98 @@ export async function listPayouts(
   filter: PayoutFilter,
 ): Promise<{ readonly rows: readonly Payout[]; readonly nextPageToken: string }> {
   const page = readPage(filter.pageSize, filter.pageToken, 1)
-  const { rows } = await on.query<PayoutRow & { readonly edge: string | null }>(
-    `with scanned as materialized (
-        select * from payout
-        where ($1::text[] is null or business_id = any($1)) and ($2::boolean is null or live = $2)
-          and ($3::text is null or id < $3) and ($4::text is null or id >= $4) and ($5::text is null or id < $5)
-          and ($6 = '' or transaction_id = $6) and ($7 = '' or account_number = $7) and ($8 = '' or batch_id = $8)
-        order by id desc limit ${SCANNED_MAX}
-      ), edge as (
-        -- The last payout that was scanned, if the scan ended at its limit.
-        select case when count(*) = ${SCANNED_MAX} then min(id) end as edge from scanned
+  const { values, bind } = bindValues()
+  const older = page.after === undefined ? '' : ` and id < ${bind(page.after[0])}`
+  const [edge, ids] = newestIds(filter, older, bind(page.limit + 1), bind)
+  const { rows } = await on.query<{ read_up_to: string | null } & (PayoutRow | { id: null })>(
+    `with edge as materialized (${edge}), listed as (
+        select * from payout where id = any(array(${ids}))
       )
-      select edge.edge, page.* from edge left join lateral (
-        select ${PAYOUT_COLUMNS} from scanned
-        where (cardinality($9::text[]) = 0 or status = any($9)) and ($10::text is null or purpose = $10)
-        order by id desc limit $11
-      ) page on true`,
-    [
-      filter.businessIds ?? null,
-      filter.live ?? null,
-      page.after?.[0] ?? null,
-      filter.fromMs === undefined ? null : firstIdAt('pay', filter.fromMs),
-      filter.toMs === undefined ? null : firstIdAt('pay', filter.toMs),
-      filter.transactionId,
-      filter.accountNumber,
-      filter.batchId,
-      filter.statuses,
-      filter.purpose ?? null,
-      page.limit + 1,
-    ],
+      select (select id from edge) as read_up_to, ${PAYOUT_COLUMNS}
+      -- One row says where the scan ended, also when nothing was found.
+      from (select) one left join listed on true order by id desc`,
+    values,
   )
-  const edge = rows[0]?.edge
-  const payouts = rows.filter(({ id }) => id !== null).map(({ edge: _, ...row }) => toPayout(row))
-  return cutScan(payouts, page, ({ id }) => [id], edge ? [edge] : undefined)
+  const payouts = rows.flatMap(({ read_up_to: _, ...row }) =>
+    row.id === null ? [] : [toPayout(row as PayoutRow)],
+  )
+  const edgeId = rows[0]?.read_up_to
+  return cutScan(payouts, page, ({ id }) => [id], edgeId ? [edgeId] : undefined)
+}
+
+/** The statuses of payouts that are not final: there are few of them, and they have an index. */
+const OPEN: readonly PayoutStatus[] = [
+  'PENDING_APPROVAL',
+  'APPROVED',
+  'SUBMITTING',
+  'UNKNOWN',
+  'MANUAL_REVIEW',
+]
+
+/**
+ * Selects the newest ids of each range of an index: those of a payment, a batch or an account, or else of each mode, and of
+ * each business if the filter names some. With further conditions, each range is read up to a bound.
+ *
+ * @returns the subquery of the latest id at which the reading of a range was cut, and the subquery of the ids
+ */
+function newestIds(
+  filter: PayoutFilter,
+  older: string,
+  limit: string,
+  bind: (value: unknown) => string,
+): readonly [edge: string, ids: string] {
+  const { businessIds, live, fromMs, toMs, statuses } = filter
+  const businesses = businessIds && `${bind(businessIds)}::text[]`
+  const from = fromMs === undefined ? '' : ` and id >= ${bind(firstIdAt('pay', fromMs))}`
+  const to = toMs === undefined ? '' : ` and id < ${bind(firstIdAt('pay', toMs))}`
+  const isOpen = statuses.length > 0 && statuses.every((status) => OPEN.includes(status))
+  const open = isOpen ? ' and completed_at is null' : ''
+  const [key, ...others] = namedBy(filter, bind)
+  const modes = live === undefined ? [true, false] : [live]
+  const ranges = (cut: string) => {
+    const where = `${older}${from}${to}${open} order by id desc ${cut}`
+    if (key !== undefined) return `(select * from payout where ${key}${where}) newest`
+    const parts = modes.map((mode) => {
+      // The indexes of a mode, and of a business in it, include the status and the purpose.
+      const range = (of: string) =>
+        `select id, status, purpose from payout where ${of}live = ${mode}${where}`
+      if (businesses === undefined) return `(${range('')})`
+      // By its statistics the planner knows how much a business has if it is named.
+      if (businessIds?.length === 1) return `(${range(`business_id = (${businesses})[1] and `)})`
+      return `(select p.* from unnest(${businesses}) as b(id) cross join lateral (${range('business_id = b.id and ')}) p)`
+    })
+    return `(${parts.join(' union all ')}) newest`
+  }
+  const conditions = [
+    ...(statuses.length === 0 ? [] : [`status = any(${bind(statuses)}::text[])`]),
+    ...(filter.purpose === undefined ? [] : [`purpose = ${bind(filter.purpose)}`]),
+    ...others,
+    ...(key === undefined || businesses === undefined ? [] : [`business_id = any(${businesses})`]),
+    ...(key === undefined || live === undefined ? [] : [`live = ${live}`]),
+  ]
+  const newest = `order by id desc limit ${limit}`
+  if (conditions.length === 0) {
+    return ['select null::text as id', `select id from ${ranges(`limit ${limit}`)} ${newest}`]
+  }
+  const count = key === undefined ? modes.length * (businessIds?.length ?? 1) : 1
+  const rowsMax = Math.max(1, Math.ceil(ROWS_MAX / count))
+  return [
+    `select id from ${ranges(`offset ${rowsMax - 1} limit 1`)} order by id desc limit 1`,
+    `select id from ${ranges(`limit ${rowsMax}`)}
+      where ${conditions.join(' and ')} and id >= coalesce((select id from edge), '') ${newest}`,
+  ]
+}
+
+/** SQL: conditions that an index begins with, the rarest first. */
+function namedBy(
+  { transactionId, batchId, accountNumber }: PayoutFilter,
+  bind: (value: unknown) => string,
+): readonly string[] {
+  return [
+    ...(transactionId === '' ? [] : [`transaction_id = ${bind(transactionId)}`]),
+    ...(batchId === '' ? [] : [`batch_id = ${bind(batchId)}`]),
+    ...(accountNumber === '' ? [] : [`account_number = ${bind(accountNumber)}`]),
+  ]
 }
 
 /** The payouts that an identifier names: their own, that at the bank, the interbank one, or the caller's. */

@@ -1,6 +1,7 @@
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../auth/caller.ts'
 import { findBusiness } from '../businesses/get-business.ts'
+import { bindValues } from '../postgres/bind-values.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import { cutPage, readPage } from '../postgres/page-token.ts'
 import { queryableOf } from '../postgres/queries-of.ts'
@@ -86,15 +87,23 @@ export async function listPauses(
   },
 ) {
   const page = readPage(request.pageSize, request.pageToken, 3)
-  const [atMs = null, scope = '', target = ''] = page.after ?? []
+  const [atMs, scope, target] = page.after ?? []
+  const { values, bind } = bindValues(page.limit + 1)
+  const after =
+    page.after && `(to_timestamp(${bind(atMs)}::float8 / 1000), ${bind(scope)}, ${bind(target)})`
+  const whose =
+    request.businessIds &&
+    `(scope in ('GLOBAL', 'BANK') or scope = 'BUSINESS' and target = any(${bind(request.businessIds)}::text[]))`
+  const conditions = [
+    ...(after === undefined ? [] : [`(paused_at, scope, target) < ${after}`]),
+    ...(whose === undefined ? [] : [whose]),
+  ]
   const { rows } = await on.query<Omit<Pause, 'pausedAtMs'> & { readonly pausedAtMs: number }>(
     `select scope, target, reason, paused_by as "pausedBy",
         round(date_part('epoch', paused_at) * 1000) as "pausedAtMs"
-      from payout_pause
-      where ($1::text[] is null or scope <> 'BUSINESS' or target = any($1))
-        and ($2::float8 is null or (paused_at, scope, target) < (to_timestamp($2::float8 / 1000), $3, $4))
-      order by paused_at desc, scope desc, target desc limit $5`,
-    [request.businessIds ?? null, atMs, scope, target, page.limit + 1],
+      from payout_pause where ${conditions.join(' and ') || 'true'}
+      order by paused_at desc, scope desc, target desc limit $1`,
+    values,
   )
   return cutPage(rows, page, (pause) => [`${pause.pausedAtMs}`, pause.scope, pause.target])
 }

@@ -61,8 +61,16 @@ export const PayoutEntity = defineEntity({
   },
   uniques: [{ properties: ['business', 'live', 'reference'] }, { properties: ['bankReference'] }],
   indexes: [
-    { properties: ['business', 'live', 'id'] },
-    { properties: ['live', 'id'] },
+    {
+      name: 'payout_business_id_live_id_index',
+      expression: (columns, _table, indexName) =>
+        `create index ${indexName} on "payout" (${columns.business}, ${columns.live}, ${columns.id}) include (${columns.status}, ${columns.purpose})`,
+    },
+    {
+      name: 'payout_live_id_index',
+      expression: (columns, _table, indexName) =>
+        `create index ${indexName} on "payout" (${columns.live}, ${columns.id}) include (${columns.status}, ${columns.purpose})`,
+    },
     {
       name: 'payout_due_index',
       expression: (columns, _table, indexName) =>
@@ -71,7 +79,12 @@ export const PayoutEntity = defineEntity({
     {
       name: 'payout_open_index',
       expression: (columns, _table, indexName) =>
-        `create index ${indexName} on "payout" (${columns.business}, ${columns.live}) include (${columns.amountMinor}, ${columns.feeMinor}, ${columns.dutyMinor}, ${columns.bank}) where completed_at is null`,
+        `create index ${indexName} on "payout" (${columns.business}, ${columns.live}, ${columns.id}) include (${columns.amountMinor}, ${columns.feeMinor}, ${columns.dutyMinor}, ${columns.bank}) where completed_at is null`,
+    },
+    {
+      name: 'payout_open_id_index',
+      expression: (columns, _table, indexName) =>
+        `create index ${indexName} on "payout" (${columns.live}, ${columns.id}) where completed_at is null`,
     },
     {
       name: 'payout_in_progress_index',
@@ -81,7 +94,7 @@ export const PayoutEntity = defineEntity({
     {
       name: 'payout_transaction_index',
       expression: (columns, _table, indexName) =>
-        `create index ${indexName} on "payout" (${columns.transactionId}) where transaction_id is not null`,
+        `create index ${indexName} on "payout" (${columns.transactionId}, ${columns.id}) where transaction_id is not null`,
     },
     {
       name: 'payout_settlement_index',
@@ -257,6 +270,7 @@ export const PayoutPauseEntity = defineEntity({
     pausedBy: p.text(),
     pausedAt: p.datetime(3),
   },
+  indexes: [{ properties: ['pausedAt', 'scope', 'target'] }],
   checks: [
     {
       name: 'payout_pause_scope',

@@ -191,7 +191,8 @@ const SENT_BEFORE = 'it was sent there before'
 async function readRouting(client: Queryable, due: readonly Payout[]): Promise<RoutingState> {
   const { rows: pauses } = await client.query<{ scope: string; target: string }>({
     name: 'payout-pauses',
-    text: `select scope, target from payout_pause where scope <> 'BUSINESS' or target = any($1::text[])`,
+    text: `select scope, target from payout_pause
+        where scope in ('GLOBAL', 'BANK') or scope = 'BUSINESS' and target = any($1::text[])`,
     values: [[...new Set(due.map(({ businessId }) => businessId))]],
   })
   const { rows: floats } = await client.query<{ bank: string; live: boolean; left_minor: string }>({

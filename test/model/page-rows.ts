@@ -4,6 +4,8 @@ import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.t
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { NotificationState } from '../../gen/inflow/notification/v1/notification_pb.ts'
+import { PauseScope, PayoutPurpose, PayoutStatus } from '../../gen/inflow/payout/v1/payout_pb.ts'
+import { PayoutService } from '../../gen/inflow/payout/v1/payout_service_pb.ts'
 import { SessionService } from '../../gen/inflow/session/v1/session_service_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { HeldPaymentService } from '../../gen/inflow/transaction/v1/held_payment_service_pb.ts'
@@ -11,13 +13,15 @@ import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_p
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { nuban } from '../../src/banks/nuban.ts'
 import { MAGIC_PHONES } from '../../src/banks/sandbox.ts'
 import { newId } from '../../src/core/ids.ts'
 import { HAPPY } from '../protocols/matrix/rows.ts'
-import { CUSTOMER, DEAF_URL, type Scene } from '../protocols/matrix/scene.ts'
+import { CUSTOMER, DEAF_URL, PAYEE, requestPayout, type Scene } from '../protocols/matrix/scene.ts'
 import { newDelivery } from '../protocols/matrix/webhook-rows.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
 import { signIn } from '../support/sign-in.ts'
+import { waitUntil } from '../support/wait-for.ts'
 
 export type Row = Readonly<Record<string, unknown>>
 export type Fields = Readonly<Record<string, unknown>>
@@ -49,6 +53,8 @@ export interface Listing {
   readonly id?: string
   /** Every field of the request is here, in `request`, or for paging. */
   readonly options: (rows: readonly Row[], scene: Scene) => readonly Option[]
+  /** The largest page without a size; default: 200. */
+  readonly pageMax?: number
   /** Options that leave everything or nothing of these rows. */
   readonly mayLeaveAll?: readonly string[]
   /** Another mode, which is another list, and notifications of a session, which need its payment. */
@@ -224,6 +230,39 @@ async function addDelivery(scene: Scene, _fresh: string, number: number) {
     "update webhook_delivery set state = 'PENDING', completed_at = null where id = $1",
     [id],
   )
+}
+
+const OTHER_PAYEE = { ...PAYEE, accountNumber: nuban('058', 145_700_002) }
+
+/** A payout of either mode, to either account, rejected or not; every fifth one is a refund. */
+async function addPayout(scene: Scene, fresh: string, number: number) {
+  const { service, businessId } = scene
+  const client = service.client(PayoutService)
+  if (number % 5 === 4) {
+    const payment = { bank: Bank.BANK_9PSB, accountNumber: scene.accountNumber, amountMinor: 700n }
+    const payer = { name: 'BOLA ADE', bankCode: '000013', accountNumber: PAYEE.accountNumber }
+    const { transaction } = await service
+      .client(TransactionService)
+      .recordPayment({ ...payment, sessionId: plain(fresh), payer })
+    return client.refundTransaction({ transactionId: transaction!.id, amountMinor: 100n })
+  }
+  const live = number % 4 !== 1
+  if (!live) await fundTestMode(scene, fresh, number)
+  const payoutId = await requestPayout(service, businessId, {
+    ...{ reference: fresh, account: number % 3 === 2 ? OTHER_PAYEE : PAYEE, live },
+  })
+  return number % 3 === 0 ? client.rejectPayout({ payoutId }) : undefined
+}
+
+async function fundTestMode(scene: Scene, fresh: string, number: number): Promise<void> {
+  const settlements = scene.service.client(SettlementService)
+  const { businessId } = scene
+  await settle(scene, fresh, number, true)
+  await waitUntil(async () => {
+    await settlements.settle({ businessId, live: false, force: true })
+    const { balance } = await settlements.getBalance({ businessId, live: false })
+    return (balance?.availableMinor ?? 0n) >= 100n
+  })
 }
 
 const customerOf = async (scene: Scene, fresh: string) =>
@@ -412,6 +451,81 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
         matches: ({ kind, live }) => kind === 'REVIEW_KIND_HELD_PAYMENT' && live === false,
       },
     ],
+  },
+  'PayoutService.ListBanks': {
+    id: 'code',
+    pageMax: 1_000,
+    add: async () => undefined,
+    options: none,
+  },
+  'PayoutService.ListPayouts': {
+    request: ofBusiness,
+    everywhere: { request: {}, refuses: [] },
+    add: addPayout,
+    options: (rows) => {
+      const refund = rows.find(({ transactionId }) => transactionId !== '')!
+      const { transactionId } = refund
+      return [
+        ...inPeriod(rows, 'createdAt'),
+        inMode(true),
+        inMode(false),
+        equals({ statuses: [PayoutStatus.REJECTED] }, 'status', 'PAYOUT_STATUS_REJECTED'),
+        {
+          request: { statuses: [PayoutStatus.PENDING_APPROVAL, PayoutStatus.UNKNOWN] },
+          matches: ({ status }) => status === 'PAYOUT_STATUS_PENDING_APPROVAL',
+        },
+        equals({ purpose: PayoutPurpose.REFUND }, 'purpose', 'PAYOUT_PURPOSE_REFUND'),
+        equals({ transactionId }, 'transactionId', transactionId),
+        {
+          request: { accountNumber: OTHER_PAYEE.accountNumber },
+          matches: ({ beneficiary }) =>
+            (beneficiary as Row)['accountNumber'] === OTHER_PAYEE.accountNumber,
+        },
+        {
+          request: { accountNumber: OTHER_PAYEE.accountNumber, live: true, transactionId },
+          matches: () => false,
+        },
+        { request: { batchId: 'unknown' }, matches: () => false },
+      ]
+    },
+    mayLeaveAll: ['batchId', 'transactionId'],
+  },
+  'PayoutService.ListBeneficiaries': {
+    request: ofBusiness,
+    id: 'firstUsedAt',
+    add: ({ service, businessId }, fresh, number) => {
+      const accountNumber = nuban('058', 145_700_100 + number)
+      return requestPayout(service, businessId, {
+        ...{ reference: fresh, account: { ...PAYEE, accountNumber } },
+      })
+    },
+    options: none,
+    untried: ['live'],
+  },
+  'PayoutService.ListPauses': {
+    id: 'pausedAt',
+    add: async ({ service }, _fresh, number) => {
+      const target =
+        number === 0
+          ? { scope: PauseScope.BANK, bank: Bank.BANK_PROVIDUS }
+          : { scope: PauseScope.BUSINESS, businessId: (await service.business()).id }
+      await service.client(PayoutService).pausePayouts({ ...target, reason: 'drill' })
+    },
+    remove: {
+      row: ({ service }, { businessId }) =>
+        service.client(PayoutService).resumePayouts({
+          ...{ scope: PauseScope.BUSINESS, businessId: businessId as string },
+        }),
+    },
+    options: (rows) => {
+      const { businessId } = rows.find((row) => row['businessId'] !== '')!
+      return [
+        {
+          request: { businessId },
+          matches: (row) => [businessId, ''].includes(row['businessId'] as string),
+        },
+      ]
+    },
   },
   'ReconciliationService.ListUnmatchedPayments': {
     add: async ({ service }, fresh, number) =>

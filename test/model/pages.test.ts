@@ -141,6 +141,7 @@ async function readPage(method: DescMethod, request: Fields, pageSize: number) {
   const data = (message['data'] ?? message) as Record<string, unknown>
   const page = (data['customer_accounts'] ?? data['customerAccounts'] ?? data) as typeof data
   const rows = Object.values(page).find((value) => Array.isArray(value)) as Row[]
-  expect(rows.length).toBeLessThanOrEqual(pageSize || 200)
+  const { pageMax = 200 } = LISTINGS[nameOf(method)]!
+  expect(rows.length).toBeLessThanOrEqual(pageSize || pageMax)
   return { rows, next: (page['next_page_token'] ?? page['nextPageToken'] ?? '') as string }
 }

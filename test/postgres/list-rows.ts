@@ -366,6 +366,41 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
       // Every kind, and counts of up to a thousand of each on the first page.
       buffersMax: 25_000,
     },
+    'PayoutService.ListPayouts': {
+      filters: {
+        businessId: [SEEDED_BUSINESS],
+        live: [true, false],
+        // Common ones, rare ones, and open ones.
+        statuses: [[4], [5, 11], [6, 7]],
+        purpose: [1, 3],
+        from: [middle.from],
+        to: [middle.to],
+        transactionId: ['txn_none', `txn_01${'1'.padStart(24, '0')}`],
+        accountNumber: ['0123456785', '9999999999'],
+        batchId: ['batch-1'],
+      },
+      refused: isOpenPeriod,
+      at: tokenAt('id', `payout where ${OF_BUSINESS}`, 'id desc'),
+      // A page with a rare status reads a thousand payouts.
+      buffersMax: 2_500,
+    },
+    'PayoutService.ListBeneficiaries': {
+      always: { businessId: SEEDED_BUSINESS },
+      filters: { live: [true, false] },
+      at: tokenAt(
+        '(extract(epoch from last_used_at) * 1000)::bigint::text, bank_code, account_number',
+        `payout_beneficiary where ${OF_BUSINESS}`,
+        'last_used_at desc, bank_code desc, account_number desc',
+      ),
+    },
+    'PayoutService.ListPauses': {
+      filters: { businessId: [SEEDED_BUSINESS] },
+      at: tokenAt(
+        '(extract(epoch from paused_at) * 1000)::bigint::text, scope, target',
+        'payout_pause',
+        'paused_at desc, scope desc, target desc',
+      ),
+    },
     'ReconciliationService.ListUnmatchedPayments': {
       filters: { bank: [1, 2, 4], accountNumber: ['0000000000'] },
       at: tokenAt('id', 'unmatched_payment where resolution is null', 'id desc'),

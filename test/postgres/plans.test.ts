@@ -44,6 +44,7 @@ const SMALL = new Set([
   'review_note',
   // One row for each limit in use, which are swept; one for each bank and kind of notification.
   'rate_bucket',
+  'bank_float',
 ])
 
 /**
@@ -84,15 +85,19 @@ const HOT: readonly RegExp[] = [
   /^with due as/,
   /insert into webhook_attempt/,
   /insert into account /,
+  /from payout where next_at <= now\(\)/,
+  /from bank_float where available_minor/,
+  /from payout_day/,
+  /^insert into payout |insert into payout \(/,
 ]
 
 // Seeding and explaining take most of a minute on a busy machine.
 vi.setConfig({ hookTimeout: 300_000, testTimeout: 300_000 })
 
 const methods = await allMethods()
-/** The catalogue of events reads no row. */
+/** The catalogues of events and institutions read no row. */
 const isList = ({ name }: DescMethod): boolean =>
-  /^(List|Search|SummarizeTransactions)/.test(name) && name !== 'ListEventKinds'
+  /^(List|Search|SummarizeTransactions)/.test(name) && !/^List(EventKinds|Banks)$/.test(name)
 
 const explained = useExplainedDatabase(TRANSACTIONS)
 const service = useService({}, undefined, explained)
@@ -238,6 +243,10 @@ const OF_SOME: readonly (readonly [name: string, request: Request])[] = [
   ['BusinessService.ListBusinesses', { query: 'Business' }],
   ['SettlementService.ListSettlements', { to: { seconds: 1n } }],
   ['SettlementService.GetSettlementCalendar', { month: '2026-01' }],
+  ['PayoutService.ListPayouts', {}],
+  ['PayoutService.ListPayouts', { statuses: [6, 7] }],
+  ['PayoutService.ListPayouts', { statuses: [5], purpose: 1 }],
+  ['PayoutService.ListPauses', {}],
 ]
 
 test('a list of some businesses scans no growing table and sorts nothing large', async () => {

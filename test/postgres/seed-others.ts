@@ -8,6 +8,16 @@ const idOf = (prefix: string, number: string) =>
 
 const BUSINESS = `'${SEEDED_BUSINESS}'`
 
+/** An id of a time, as the service makes them. */
+const idAt = (prefix: string, at: string, number: string) =>
+  `'${prefix}_' || (
+    select string_agg(substr('0123456789abcdefghjkmnpqrstvwxyz', (
+        floor(extract(epoch from ${at}) * 1000)::bigint >> (5 * place) & 31)::int + 1, 1), '' order by place desc)
+    from generate_series(0, 9) place) || lpad(${number}::text, 16, '0')`
+
+/** How many transactions there are for each payout. */
+const PAYOUT_PART = 4
+
 /** The business of a row, round robin. */
 const anyBusiness = (number: string) =>
   `'biz_01' || lpad((1 + ${number} % (select count(*) from business))::text, 24, '0')`
@@ -27,6 +37,7 @@ export async function seedOthers(databaseUrl: string, transactions: number): Pro
       ...credentials,
       ...books,
       ...exceptions,
+      ...payouts(transactions),
       ...hours,
     ]) {
       const values = statement.includes('$1') ? [Math.floor(transactions / 10)] : []
@@ -159,6 +170,45 @@ const exceptions = [
     from generate_series(1, $1::int) n`,
   `insert into webhook_secret (endpoint_id, number, secret_encrypted, created_at)
     select id, 1, '', created_at from webhook_endpoint`,
+]
+
+/** Payouts, a second apart: most of them paid, the oldest open or failed. No bank is asked about any of them soon. */
+const payouts = (transactions: number) => [
+  `insert into payout (id, business_id, live, reference, purpose, status, source, amount_minor, fee_minor, duty_minor,
+      bank_code, bank_name, account_number, account_name, narration, enquiry_reference, bank, bank_reference,
+      requested_by, approval_reason, created_at, next_at, submitted_at, completed_at, transaction_id, settlement_id,
+      batch_id)
+    select id, case when n % 2 = 0 then ${BUSINESS} else ${anyBusiness('n')} end, n % 8 <> 0, n::text, purpose, status,
+      'available', 100, 0, 0, '000013', 'Guaranty Trust Bank', case when n % 4 = 0 then '0123456785' else lpad(n::text, 10, '0') end,
+      'ADA OBI', 'Business', '', '9PSB', n::text, 'bootstrap', '', created_at,
+      now() + case when status = 'PAID' then interval '7 days' else interval '1 day' end, created_at,
+      case when status in ('PAID', 'FAILED') then created_at end,
+      case when purpose = 'REFUND' then 'txn_01' || lpad((n % 100)::text, 24, '0') end,
+      case when purpose = 'SETTLEMENT' then ${idOf('stl', 'n')} end, case when n % 5 = 0 then 'batch-' || n % 10 end
+    from generate_series(1, ${Math.floor(transactions / PAYOUT_PART)}) n
+      cross join lateral (values (now() - n * interval '1 second')) t (created_at)
+      cross join lateral (values (${idAt('pay', 'created_at', 'n')},
+        case when n > ${Math.floor(transactions / PAYOUT_PART) - 100} then 'UNKNOWN'
+          when n > ${Math.floor(transactions / PAYOUT_PART) - 200} then 'FAILED' else 'PAID' end,
+        case when n % 50 = 0 then 'REFUND' when n % 51 = 0 then 'SETTLEMENT' else 'PAYOUT' end))
+      as p (id, status, purpose)`,
+  `insert into payout_posting (payout_id, kind, debit_account, credit_account, amount_minor, created_at)
+    select id, 'reservation', 'available', 'reserved', 100, created_at from payout`,
+  `insert into payout_step (payout_id, number, at, status, actor, text)
+    select id, 1, created_at, 'APPROVED', '', 'requested' from payout`,
+  `insert into payout_day (business_id, live, day, requested_minor)
+    select ${idOf('biz', 'n % 500')}, true, current_date - n / 500, 100 from generate_series(0, $1::int - 1) n`,
+  `insert into payout_beneficiary (business_id, live, bank_code, account_number, account_name, first_used_at,
+      last_used_at)
+    select ${BUSINESS}, n % 2 = 0, '000013', lpad(n::text, 10, '0'), 'ADA OBI', now(), now() - n * interval '1 second'
+    from generate_series(1, $1::int) n`,
+  `insert into payout_refund (transaction_id, amount_minor, refunded_minor)
+    select id, amount_minor, 0 from transaction order by id limit $1`,
+  `insert into payout_pause (scope, target, reason, paused_by, paused_at)
+    select 'BUSINESS', ${idOf('biz', 'n')}, '', '', now() - n * interval '1 second' from generate_series(1, $1::int) n`,
+  `insert into payout_policy (business_id, payout_max_minor, daily_max_minor, monthly_max_minor, cool_down_hours,
+      new_beneficiary_max_minor, approval_hours, fees, charge_duty, floor_minor, updated_at)
+    select ${idOf('biz', 'n')}, 0, 0, 0, 24, 0, 72, '[]', false, 0, now() from generate_series(1, $1::int) n`,
 ]
 
 /** The businesses have figures of the hours around now, and all together of many more. */

@@ -56,14 +56,15 @@ create table payout (
   constraint payout_submitted check ((submitted_at is null) = (bank is null) and (status in ('PENDING_APPROVAL',
     'APPROVED', 'FAILED', 'REJECTED', 'CANCELLED', 'EXPIRED') or bank is not null))
 );
-create index payout_business_id_live_id_index on payout (business_id, live, id);
-create index payout_live_id_index on payout (live, id);
+create index payout_business_id_live_id_index on payout (business_id, live, id) include (status, purpose);
+create index payout_live_id_index on payout (live, id) include (status, purpose);
 create index payout_due_index on payout (next_at) where next_at is not null;
-create index payout_open_index on payout (business_id, live) include (amount_minor, fee_minor, duty_minor, bank)
+create index payout_open_index on payout (business_id, live, id) include (amount_minor, fee_minor, duty_minor, bank)
   where completed_at is null;
+create index payout_open_id_index on payout (live, id) where completed_at is null;
 create index payout_in_progress_index on payout (bank, live) include (amount_minor)
   where status in ('SUBMITTING', 'UNKNOWN');
-create index payout_transaction_index on payout (transaction_id) where transaction_id is not null;
+create index payout_transaction_index on payout (transaction_id, id) where transaction_id is not null;
 create index payout_settlement_index on payout (settlement_id) where settlement_id is not null;
 create index payout_batch_index on payout (batch_id, id) where batch_id is not null;
 create index payout_account_index on payout (account_number, id);
@@ -235,6 +236,7 @@ create table payout_pause (
   constraint payout_pause_scope check (case scope when 'GLOBAL' then target = '' else scope in ('BANK', 'BUSINESS')
     and target <> '' end)
 );
+create index payout_pause_paused_at_scope_target_index on payout_pause (paused_at, scope, target);
 
 -- The rules of a business; those of the installation have no business.
 create table payout_policy (

@@ -106,11 +106,17 @@ export async function holdPayouts(service: TestService, businessId: string): Pro
 export async function requestPayout(
   service: TestService,
   businessId: string,
-  { reference = PAYOUT_REFERENCE, amountMinor = 100n, token = ADMIN_TOKEN } = {},
+  {
+    reference = PAYOUT_REFERENCE,
+    amountMinor = 100n,
+    account = PAYEE,
+    live = true,
+    token = ADMIN_TOKEN,
+  } = {},
 ): Promise<string> {
   const client = service.client(PayoutService, token)
-  const { resolution } = await client.resolveAccountName({ businessId, ...PAYEE })
-  const request = { businessId, reference, amountMinor, beneficiary: PAYEE, resolution }
+  const { resolution } = await client.resolveAccountName({ businessId, live, ...account })
+  const request = { businessId, live, reference, amountMinor, beneficiary: account, resolution }
   return (await client.createPayout(request)).payout!.id
 }
 
