@@ -160,8 +160,13 @@ const REVIEW_AT: NonNullable<ListRow['at']> = async (pool, part) => {
     keyAt('id', "account where status = 'PENDING' and opening_state = 'MANUAL_REVIEW'", 'id'),
     keyAt('transaction_id', "payment_variance where hold = 'HELD'", 'transaction_id'),
     keyAt(`${since} || ' ' || id`, 'webhook_endpoint where failing_since is not null', 'id'),
+    // Overdue balances: there are none.
+    '',
+    keyAt('id', "payout where status = 'PENDING_APPROVAL'", 'id'),
+    keyAt('id', "payout where status in ('UNKNOWN', 'MANUAL_REVIEW')", 'id'),
+    keyAt('id', 'payout_discrepancy where resolved_at is null', 'id'),
   ]
-  return { pageToken: pageTokenOf([...(await Promise.all(places)), '']) }
+  return { pageToken: pageTokenOf(await Promise.all(places)) }
 }
 
 const EVENTS_AT: NonNullable<ListRow['at']> = async (pool, part, request) => {
@@ -354,7 +359,7 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
     },
     'OverviewService.ListReviewItems': {
       filters: {
-        kinds: [1, 2, 3, 4, 5, 6, 7].map((kind) => [kind]),
+        kinds: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10].map((kind) => [kind]),
         businessId: [SEEDED_BUSINESS],
         live: [true, false],
       },
@@ -400,6 +405,10 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
         'payout_pause',
         'paused_at desc, scope desc, target desc',
       ),
+    },
+    'PayoutService.ListPayoutDiscrepancies': {
+      filters: {},
+      at: tokenAt('id', 'payout_discrepancy where resolved_at is null', 'id desc'),
     },
     'ReconciliationService.ListUnmatchedPayments': {
       filters: { bank: [1, 2, 4], accountNumber: ['0000000000'] },
