@@ -47,7 +47,7 @@ function tokenAt(columns: string, from: string, order: string): NonNullable<List
     if (known) return known
     const { rows } = await pool.query<{ key: string[] }>(
       `select array[${columns}] as key from ${from} order by ${order}
-        offset floor($1::float8 * (select count(*) - 1 from ${from})) limit 1`,
+        offset greatest(0, floor($1::float8 * (select count(*) - 1 from ${from}))) limit 1`,
       [part],
     )
     const request = { pageToken: pageTokenOf(rows[0]!.key) }
@@ -147,7 +147,7 @@ const REVIEW_AT: NonNullable<ListRow['at']> = async (pool, part) => {
   const keyAt = async (key: string, from: string, order: string) => {
     const { rows } = await pool.query<{ key: string }>(
       `select ${key} as key from ${from} order by ${order}
-        offset floor($1::float8 * (select count(*) - 1 from ${from})) limit 1`,
+        offset greatest(0, floor($1::float8 * (select count(*) - 1 from ${from}))) limit 1`,
       [part],
     )
     return rows[0]?.key ?? ''
