@@ -502,6 +502,11 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
     options: none,
     untried: ['live'],
   },
+  'PayoutService.ListPayoutDiscrepancies': {
+    add: made('PayoutService.ResolvePayoutDiscrepancy'),
+    remove: bySql('update payout_discrepancy set resolved_at = now() where id = $1'),
+    options: none,
+  },
   'PayoutService.ListPauses': {
     id: 'pausedAt',
     add: async ({ service }, _fresh, number) => {

@@ -47,7 +47,7 @@ function tokenAt(columns: string, from: string, order: string): NonNullable<List
     if (known) return known
     const { rows } = await pool.query<{ key: string[] }>(
       `select array[${columns}] as key from ${from} order by ${order}
-        offset floor($1::float8 * (select count(*) - 1 from ${from})) limit 1`,
+        offset greatest(0, floor($1::float8 * (select count(*) - 1 from ${from}))) limit 1`,
       [part],
     )
     const request = { pageToken: pageTokenOf(rows[0]!.key) }
@@ -147,7 +147,7 @@ const REVIEW_AT: NonNullable<ListRow['at']> = async (pool, part) => {
   const keyAt = async (key: string, from: string, order: string) => {
     const { rows } = await pool.query<{ key: string }>(
       `select ${key} as key from ${from} order by ${order}
-        offset floor($1::float8 * (select count(*) - 1 from ${from})) limit 1`,
+        offset greatest(0, floor($1::float8 * (select count(*) - 1 from ${from}))) limit 1`,
       [part],
     )
     return rows[0]?.key ?? ''
@@ -160,8 +160,13 @@ const REVIEW_AT: NonNullable<ListRow['at']> = async (pool, part) => {
     keyAt('id', "account where status = 'PENDING' and opening_state = 'MANUAL_REVIEW'", 'id'),
     keyAt('transaction_id', "payment_variance where hold = 'HELD'", 'transaction_id'),
     keyAt(`${since} || ' ' || id`, 'webhook_endpoint where failing_since is not null', 'id'),
+    // Overdue balances: there are none.
+    '',
+    keyAt('id', "payout where status = 'PENDING_APPROVAL'", 'id'),
+    keyAt('id', "payout where status in ('UNKNOWN', 'MANUAL_REVIEW')", 'id'),
+    keyAt('id', 'payout_discrepancy where resolved_at is null', 'id'),
   ]
-  return { pageToken: pageTokenOf([...(await Promise.all(places)), '']) }
+  return { pageToken: pageTokenOf(await Promise.all(places)) }
 }
 
 const EVENTS_AT: NonNullable<ListRow['at']> = async (pool, part, request) => {
@@ -354,7 +359,7 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
     },
     'OverviewService.ListReviewItems': {
       filters: {
-        kinds: [1, 2, 3, 4, 5, 6, 7].map((kind) => [kind]),
+        kinds: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10].map((kind) => [kind]),
         businessId: [SEEDED_BUSINESS],
         live: [true, false],
       },
@@ -407,6 +412,10 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
         'payout_pause',
         'paused_at desc, scope desc, target desc',
       ),
+    },
+    'PayoutService.ListPayoutDiscrepancies': {
+      filters: {},
+      at: tokenAt('id', 'payout_discrepancy where resolved_at is null', 'id desc'),
     },
     'ReconciliationService.ListUnmatchedPayments': {
       filters: { bank: [1, 2, 4], accountNumber: ['0000000000'] },

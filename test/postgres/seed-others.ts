@@ -204,6 +204,13 @@ const payouts = (transactions: number) => [
     from generate_series(1, $1::int) n`,
   `insert into payout_refund (transaction_id, amount_minor, refunded_minor)
     select id, amount_minor, 0 from transaction order by id limit $1`,
+  `insert into payout_listed (payout_id, session_id, listed_at)
+    select id, reference, created_at from payout where status = 'PAID'`,
+  `insert into payout_discrepancy (id, kind, bank, live, line_key, bank_reference, session_id, payout_id, amount_minor,
+      account_number, text, found_at, resolved_at)
+    select ${idOf('pdc', 'n')}, 'MISSING_HERE', '9PSB', true, n::text, n::text, '', null, 100, '', '', now(),
+      case when n % 2 = 0 then now() end
+    from generate_series(1, $1::int) n`,
   `insert into payout_pause (scope, target, reason, paused_by, paused_at)
     select 'BUSINESS', ${idOf('biz', 'n')}, '', '', now() - n * interval '1 second' from generate_series(1, $1::int) n`,
   `insert into payout_policy (business_id, payout_max_minor, daily_max_minor, monthly_max_minor, cool_down_hours,

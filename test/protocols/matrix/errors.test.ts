@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { CONNECTORS } from '../../../src/banks/connectors.ts'
+import { startFakeSafeHaven } from '../../../src/banks/safehaven/fake/safehaven.ts'
 import { readConfig } from '../../../src/config/config.ts'
 import { REASONS, type Reason } from '../../../src/core/errors.ts'
 import { fakeConnectors } from '../../support/fake-bank.ts'
@@ -28,7 +30,18 @@ let away: Instance
 beforeAll(async () => {
   scene = await setScene(service)
   const BANKS = '9PSB=live,SAFEHAVEN=live,PROVIDUS=live,PALMPAY=live'
-  const { banks, liveBanks } = readConfig({ BANKS }, fakeConnectors('http://127.0.0.1:9'))
+  // Safe Haven can list what it sent; nothing listens at its address any more.
+  const haven = await startFakeSafeHaven({ port: 0 })
+  await haven.close()
+  const { banks, liveBanks } = readConfig(
+    {
+      BANKS,
+      ...haven.environment,
+      BANK_SAFEHAVEN_CALLBACK_URL: haven.url,
+      BANK_SAFEHAVEN_CALLBACK_SECRET: 'callback-secret-0123456789abcdef',
+    },
+    { ...fakeConnectors('http://127.0.0.1:9'), SAFEHAVEN: CONNECTORS.SAFEHAVEN! },
+  )
   const recordRequiresConfirmation = true
   live = await startInstance(service.url, { banks, liveBanks, recordRequiresConfirmation })
   wire = await startWire(service.url)
