@@ -65,7 +65,7 @@ interface Filter {
   readonly live: boolean | undefined
 }
 
-/** Those that nobody has resolved, oldest first. @param after the last one of the page before; empty at the beginning */
+/** Unresolved ones, oldest first. @param after the last one of the page before; empty at the beginning */
 export async function listOldestDiscrepancies(
   on: Queryable,
   { businessIds, live }: Filter,
@@ -83,7 +83,7 @@ export async function listOldestDiscrepancies(
   return rows.map(toDiscrepancy)
 }
 
-/** How many nobody has resolved, up to a bound. */
+/** How many are unresolved, up to a bound. */
 export async function countDiscrepancies(
   on: Queryable,
   { businessIds, live }: Filter,
@@ -102,7 +102,7 @@ export async function countDiscrepancies(
   return rows[0]?.count ?? 0
 }
 
-/** One page of those that nobody has resolved, newest first. @throws Fault validation_failed (the page token) */
+/** One page of unresolved ones, newest first. @throws Fault validation_failed (the page token) */
 export async function listDiscrepancies(
   on: Queryable,
   request: { readonly pageSize: number; readonly pageToken: string },

@@ -83,7 +83,7 @@ export async function reconcilePayouts(
   const { discrepancies, ...counts } = total
   await inTransaction(context.database.durablePool, (client) =>
     appendAudit(client, actor, {
-      action: 'payouts.reconcile',
+      action: 'payout_statement.reconcile',
       targetId: bank,
       details: { live, ...counts, found: discrepancies.length },
     }),

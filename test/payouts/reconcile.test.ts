@@ -179,7 +179,7 @@ describe('the lines of a statement', () => {
       { ...lineOf(larger), amountMinor: 400_001n },
       { ...lineOf(failed), state: OutgoingState.FAILED },
       { ...lineOf(twice), sessionId: '1' },
-      // The reference tells whatever its case.
+      // The reference names it in any case.
       { ...lineOf(twice), reference: twice.bankReference.toLowerCase(), sessionId: '2' },
       { reference: 'FAILED-BY-HAND', amountMinor: 1n, state: OutgoingState.FAILED },
     ]
@@ -243,7 +243,7 @@ test('a difference is resolved once, with a note and its audit entry', async () 
   const { entries } = await service.client(AdminService).listAuditEntries({})
   const ofIt = entries.filter(({ targetId }) => targetId === discrepancyId)
   expect(ofIt.map(({ action }) => action)).toEqual(['payout_discrepancy.resolve'])
-  expect(entries.some(({ action }) => action === 'payouts.reconcile')).toBe(true)
+  expect(entries.some(({ action }) => action === 'payout_statement.reconcile')).toBe(true)
   const unknown = payouts().resolvePayoutDiscrepancy({ discrepancyId: 'pdc_1', note })
   await expect(unknown).rejects.toThrow('no such difference')
 })

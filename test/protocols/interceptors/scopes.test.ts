@@ -46,7 +46,7 @@ const SCOPE_METHODS: Readonly<Record<Scope, RegExp>> = {
   'payouts:write':
     /^(PayoutService\.(ListBanks|ResolveAccountName|CreatePayout|CancelPayout|RefundTransaction)|SessionService\.(GetCaller|CreateSignInCode))$/,
   'payouts:approve':
-    /^(PayoutService\.(ApprovePayout|RejectPayout|ResolvePayout|PausePayouts|ResumePayouts)|SessionService\.(GetCaller|CreateSignInCode))$/,
+    /^(PayoutService\.(ApprovePayout|RejectPayout|ResolvePayout|PausePayouts|ResumePayouts|ReconcilePayouts|ResolvePayoutDiscrepancy)|OverviewService\.UpdateReviewItem|SessionService\.(GetCaller|CreateSignInCode))$/,
   'webhooks:write':
     /^(WebhookService\.(CreateEndpoint|UpdateEndpoint|DeleteEndpoint|RotateSecret|SwitchSecret|SendTestEvent|Rehearse|Redeliver|SkipDelivery|Recover)|OverviewService\.UpdateReviewItem|SessionService\.(GetCaller|CreateSignInCode))$/,
   read: /^(\w+\.(Get|List|Summarize|Preview)\w+|OverviewService\.Search|AdminService\.VerifyAudit|SessionService\.CreateSignInCode)$/,

@@ -105,7 +105,7 @@ describe('every administrative change adds one audit entry with who, what and wh
       expect(name.toLowerCase()).toContain(verb!.split('_')[0])
       expect(entry.targetId).not.toBe('')
       if (
-        !/^(epoch|token|sign_in_code|statement|holiday|unmatched_payment|notification|payment_conflict|review_item)$/.test(
+        !/^(epoch|token|sign_in_code|statement|holiday|unmatched_payment|notification|payment_conflict|payout_discrepancy|payout_statement|review_item)$/.test(
           kind!,
         )
       )

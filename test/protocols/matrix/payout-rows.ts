@@ -1,7 +1,9 @@
+import { OutgoingState } from '../../../gen/inflow/payout/v1/payout_discrepancy_pb.ts'
 import { PauseScope } from '../../../gen/inflow/payout/v1/payout_pb.ts'
 import { PayoutDecision, PayoutService } from '../../../gen/inflow/payout/v1/payout_service_pb.ts'
 import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { TransactionStatus } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
+import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { ADMIN_TOKEN } from '../../support/service.ts'
 import { until } from '../rest/rest.ts'
 import {
@@ -92,6 +94,15 @@ async function spent(scene: Scene, fresh: string) {
   return { transactionId }
 }
 
+/** An outgoing transfer that no payout has the reference of. */
+const line = (fresh: string) => ({
+  reference: fresh.slice(-64),
+  amountMinor: 100n,
+  state: OutgoingState.PAID,
+})
+
+const PERIOD = { from: { seconds: 1_796_000_000n }, to: { seconds: 1_796_003_600n } }
+
 /** A call of each rpc of payouts that goes well. */
 export const PAYOUT_HAPPY: Readonly<Record<string, Make>> = {
   'PayoutService.ListBanks': () => ({ pageSize: 2 }),
@@ -128,6 +139,16 @@ export const PAYOUT_HAPPY: Readonly<Record<string, Make>> = {
     return target
   },
   'PayoutService.ListPauses': ({ businessId }) => ({ businessId, pageSize: 1 }),
+  'PayoutService.ReconcilePayouts': (_scene, fresh) => ({
+    bank: Bank.BANK_9PSB,
+    lines: [line(fresh)],
+  }),
+  'PayoutService.ListPayoutDiscrepancies': () => ({ pageSize: 1 }),
+  'PayoutService.ResolvePayoutDiscrepancy': async (scene, fresh) => {
+    const request = { bank: Bank.BANK_9PSB, lines: [line(fresh)] }
+    const { discrepancies } = await payouts(scene).reconcilePayouts(request)
+    return { discrepancyId: discrepancies[0]!.id, note: 'the rent' }
+  },
   'PayoutService.GetFloat': () => ({}),
   'PayoutService.GetPayoutPolicy': ({ businessId }) => ({ businessId }),
   'PayoutService.UpdatePayoutPolicy': ({ otherBusinessId }) => ({
@@ -181,6 +202,11 @@ export const PAYOUT_ERRORS: Readonly<Record<string, Make>> = {
     return { transactionId }
   },
   'PayoutService.RefundTransaction bank_unavailable': refunded(),
+  'PayoutService.ReconcilePayouts validation_failed': () => ({ bank: Bank.BANK_9PSB, ...PERIOD }),
+  'PayoutService.ReconcilePayouts bank_unavailable': () => ({
+    bank: Bank.BANK_SAFEHAVEN,
+    ...PERIOD,
+  }),
   'PayoutService.ListPauses validation_failed': () => ({ pageToken: 'garbage' }),
   'PayoutService.GetPayoutPolicy validation_failed': () => ({ businessId: 'x'.repeat(61) }),
   'PayoutService.UpdatePayoutPolicy not_found': () => ({ policy: { businessId: 'biz_nobody' } }),
