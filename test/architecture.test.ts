@@ -65,6 +65,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'auth',
     'banks',
     'events',
+    'payouts',
     'postgres',
     'settlement',
     'transactions',

@@ -1,9 +1,10 @@
 import type { Institution, Institutions } from '../banks/institutions.ts'
+import { Fault } from '../core/errors.ts'
 import { firstIdAt } from '../core/ids.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import { cutPage, cutScan, readPage } from '../postgres/page-token.ts'
 import type { Payout, PayoutPurpose, PayoutStatus, Step } from './payout.ts'
-import { PAYOUT_COLUMNS, type PayoutRow, toPayout } from './store.ts'
+import { findByReference, PAYOUT_COLUMNS, type PayoutRow, toPayout } from './store.ts'
 
 /** Which payouts to list. */
 export interface PayoutFilter {
@@ -110,6 +111,16 @@ export async function searchPayouts(
     [text, text.toUpperCase(), scope.businessIds ?? null, scope.live ?? null, limit],
   )
   return rows.map(toPayout)
+}
+
+/** A payout by the reference of its business. @throws Fault not_found: also for a reference of another business */
+export async function getByReference(
+  on: Queryable,
+  key: Pick<Payout, 'businessId' | 'live' | 'reference'>,
+): Promise<Payout> {
+  const payout = await findByReference(on, key)
+  if (payout === undefined) throw new Fault('not_found', 'There is no such payout')
+  return payout
 }
 
 const STEPS_MAX = 200

@@ -12,12 +12,10 @@ import { assert, Fault, invalidFields } from '../core/errors.ts'
 import { CURRENCY, parseAmount, toMajorNumber } from '../core/money.ts'
 import { createPayout, type PayoutContext } from '../payouts/create-payout.ts'
 import { cancelPayout } from '../payouts/decide-payout.ts'
-import { listInstitutions, listPayouts } from '../payouts/list-payouts.ts'
+import { getByReference, listInstitutions, listPayouts } from '../payouts/list-payouts.ts'
 import type { Payout, PayoutStatus } from '../payouts/payout.ts'
 import { refundTransaction } from '../payouts/refund-transaction.ts'
 import { resolveName } from '../payouts/resolve-name.ts'
-import { findByReference } from '../payouts/store.ts'
-import type { Queryable } from '../postgres/in-transaction.ts'
 import { findIdBySession } from '../transactions/find-transactions.ts'
 import { readTimes, succeed, toPageToken } from './message.ts'
 
@@ -39,7 +37,7 @@ type PayoutMethods = Pick<
 
 /**
  * What a business does with its money by a key. Authentication admits only keys with the scope `payouts` that are bound
- * to addresses. Nobody approves a payout here: the key that requested it would.
+ * to addresses. A payout is not approved here: the key that requested it would do it.
  */
 export function createPayoutMethods({ payouts, timeText }: PayoutDependencies): PayoutMethods {
   const { database, institutions } = payouts
@@ -73,7 +71,9 @@ export function createPayoutMethods({ payouts, timeText }: PayoutDependencies): 
       return succeed('Payout requested', shown(payout))
     },
     async getPayout({ reference }, context) {
-      const payout = await database.read((on) => getByReference(on, reference, context))
+      const { businessId, live } = callingBusiness(context)
+      const key = { businessId, live, reference }
+      const payout = await database.read((on) => getByReference(on, key))
       return succeed('Payout retrieved', shown(payout))
     },
     async listPayouts({ status, pageSize, pageToken, ...period }, context) {
@@ -99,7 +99,9 @@ export function createPayoutMethods({ payouts, timeText }: PayoutDependencies): 
       return succeed('Payouts retrieved', data)
     },
     async cancelPayout({ reference }, context) {
-      const { id: payoutId } = await getByReference(database.durablePool, reference, context)
+      const { businessId, live } = callingBusiness(context)
+      const key = { businessId, live, reference }
+      const { id: payoutId } = await getByReference(database.durablePool, key)
       const cancelled = await cancelPayout(payouts, { payoutId, note: '' }, actorOf(context))
       return succeed('Payout cancelled', shown(cancelled))
     },
@@ -135,18 +137,6 @@ function readAmount(amount: string): bigint {
 
 function stateReplay({ responseHeader }: HandlerContext): void {
   responseHeader.set('idempotent-replayed', 'true')
-}
-
-/** @throws Fault not_found: the same for an unknown reference and for one of another business */
-async function getByReference(
-  on: Queryable,
-  reference: string,
-  context: HandlerContext,
-): Promise<Payout> {
-  const { businessId, live } = callingBusiness(context)
-  const payout = await findByReference(on, { businessId, live, reference })
-  if (payout === undefined) throw new Fault('not_found', 'There is no such payout')
-  return payout
 }
 
 /** What the fields that the use cases name are called in REST. */

@@ -137,7 +137,7 @@ const HIDDEN = {
 
 /** Fields that are ignored or compared with what is stored, and neither stored nor shown to others. */
 const SOUGHT =
-  /((?<!client|bank_account)_ids?|page_token|customer_email)$|^(VerifyAudit|VerifyLedger)Request\.from$|^(Search|ListBusinesses)Request\.query$|^ListApiRequestsRequest\.path$|^ListUnmatchedPaymentsRequest\.account_number$|^ListAuditEntriesRequest\.action$|^SubscribeRequest\.cursor$|^CreatePayoutRequest\.resolution$|^((Get|Close|Update|Upgrade|List|Requery|Resolve|Assign|SetAccount)\w+|SimulatePayment)Request\.reference$|^Beneficiary\.bank_name$/
+  /((?<!client|bank_account)_ids?|page_token|customer_email)$|^(VerifyAudit|VerifyLedger)Request\.from$|^(Search|ListBusinesses)Request\.query$|^ListApiRequestsRequest\.path$|^ListUnmatchedPaymentsRequest\.account_number$|^ListAuditEntriesRequest\.action$|^SubscribeRequest\.cursor$|^CreatePayoutRequest\.resolution$|^((Get|Cancel|Close|Update|Upgrade|List|Requery|Resolve|Assign|SetAccount)\w+|SimulatePayment)Request\.reference$|^Beneficiary\.bank_name$/
 
 /** Secrets, which are not shown, and what the use case checks with the parsers of its format. */
 const PARSED =

@@ -112,7 +112,11 @@ test('a request for live mode that has the deprecated `test` too is refused', as
 })
 
 /** They return what is in the contract, or known of the caller. */
-const NEEDS_NO_DATABASE = new Set(['WebhookService.ListEventKinds', 'SessionService.GetCaller'])
+const NEEDS_NO_DATABASE = new Set([
+  'WebhookService.ListEventKinds',
+  'SessionService.GetCaller',
+  'PayoutService.ListBanks',
+])
 
 test('while the database is unavailable, every rpc that needs it returns UNAVAILABLE, whatever the protocol, and recovers', async () => {
   const calls: [string, Protocol, (typeof methods)[number], Request][] = []

@@ -168,7 +168,9 @@ export const PAYOUT_ERRORS: Readonly<Record<string, Make>> = {
     beneficiary: { ...PAYEE, accountName: 'Zeta Yota' },
   }),
   'PayoutService.CreatePayout not_found': requestedWith({ businessId: 'biz_nobody' }),
-  'PayoutService.CreatePayout duplicate_reference': requestedWith({ reference: PAYOUT_REFERENCE }),
+  'PayoutService.CreatePayout duplicate_reference': requestedWith({
+    ...{ reference: PAYOUT_REFERENCE, amountMinor: 101n },
+  }),
   'PayoutService.CreatePayout insufficient_balance': requestedWith({ amountMinor: 10n ** 14n }),
   'PayoutService.CreatePayout payouts_paused': async (scene, fresh) => {
     const { businessId } = await pausedOne(scene, fresh)

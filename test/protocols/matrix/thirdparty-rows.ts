@@ -171,7 +171,9 @@ export const THIRD_PARTY_ERRORS: Readonly<Record<string, Make>> = {
   'ThirdPartyService.CreatePayout name_mismatch': newPayout({
     ...{ resolution: '', accountName: 'Zeta Yota' },
   }),
-  'ThirdPartyService.CreatePayout duplicate_reference': newPayout({ reference: PAYOUT_REFERENCE }),
+  'ThirdPartyService.CreatePayout duplicate_reference': newPayout({
+    ...{ reference: PAYOUT_REFERENCE, amount: '2' },
+  }),
   'ThirdPartyService.CreatePayout insufficient_balance': newPayout({ amount: '1000000000' }),
   'ThirdPartyService.CreatePayout payouts_paused': async (scene, reference) => {
     const { resolution } = await resolved(scene, scene.paused.businessId)

@@ -3,35 +3,45 @@ import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { describe, expect, test } from 'vitest'
 import { AccountStatus } from '../../../gen/inflow/account/v1/account_pb.ts'
 import { EventSchema } from '../../../gen/inflow/event/v1/event_pb.ts'
+import { PayoutStatus } from '../../../gen/inflow/payout/v1/payout_pb.ts'
 import { SettlementStatus } from '../../../gen/inflow/settlement/v1/settlement_pb.ts'
 import { TransactionStatus } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { DisabledReason, EndpointStatus } from '../../../gen/inflow/webhook/v1/endpoint_pb.ts'
 import { readConfig } from '../../../src/config/config.ts'
 import { createTimeText } from '../../../src/core/clock.ts'
-import { createToEventBody, encodeEventBody } from '../../../src/webhooks/sender/body.ts'
+import { STANDARD_FORMAT } from '../../../src/webhooks/endpoints/request-format.ts'
+import {
+  createToEventBody,
+  createToWebhookBody,
+  encodeEventBody,
+} from '../../../src/webhooks/sender/body.ts'
 
 type Payload = MessageInitShape<typeof EventSchema>['payload']
 
 const at = (minutes: number) => timestampFromMs(Date.UTC(2026, 10, 20, 9, minutes))
 
-/** The decoded body of an event that occurred at 10:30 in Lagos. */
-function bodyOf(payload: Payload) {
-  const toEventBody = createToEventBody(createTimeText('Africa/Lagos'), readConfig({}).bankNames)
+const FORMATS = [createTimeText('Africa/Lagos'), readConfig({}).bankNames] as const
+
+/** An event that occurred at 10:30 in Lagos. */
+function entryOf(payload: Payload, kind = 'KIND') {
   const event = create(EventSchema, payload ? { payload } : {})
-  const body = toEventBody({
+  return {
     position: 7n,
     eventId: 'evt_1',
     businessId: 'biz_1',
     live: false,
     businessSequence: 42n,
     epoch: 3,
-    kind: 'KIND',
+    kind,
     occurredAtMs: Date.UTC(2026, 10, 20, 9, 30),
     payload: toBinary(EventSchema, event),
-  })
-  return JSON.parse(encodeEventBody(body))
+  }
 }
+
+/** The decoded body of an event. */
+const bodyOf = (payload: Payload) =>
+  JSON.parse(encodeEventBody(createToEventBody(...FORMATS)(entryOf(payload))))
 const identity = { event_id: 'evt_1', sequence: 42, live: false, epoch: 3 }
 const account = { bank: Bank.BANK_PALMPAY, accountNumber: '6610000001', accountName: 'Ada' }
 const bankAccount = {
@@ -156,4 +166,44 @@ describe('the body of', () => {
     expect(() => bodyOf({ case: 'unmatchedPayment', value: {} })).toThrow('belongs to no business')
     expect(() => bodyOf(undefined)).toThrow('event evt_1 has a payload')
   })
+})
+
+describe('in the wiaxy profile', () => {
+  const value = {
+    id: 'pay_1',
+    reference: 'salary-7',
+    status: PayoutStatus.FAILED,
+    amountMinor: 150_050n,
+    beneficiary: { bankCode: '000013', accountNumber: '0123456789' },
+  }
+  const wiaxyOf = (kind: string, more: object = {}) => {
+    const entry = entryOf({ case: 'payout', value: { ...value, ...more } }, kind)
+    const format = { ...STANDARD_FORMAT, profile: 'WIAXY' as const }
+    return JSON.parse(createToWebhookBody(...FORMATS)(entry, 41, format))
+  }
+
+  test.each([
+    ['PAYOUT_PAID', 'successful', { sessionId: 's-1' }, 's-1'],
+    ['PAYOUT_FAILED', 'failed', {}, 'pay_1'],
+    ['PAYOUT_RETURNED', 'failed', { sessionId: 's-1' }, 's-1'],
+  ])('%s is a disbursement that was %s', (kind, status, more, sent) => {
+    const { event, data } = wiaxyOf(kind, more)
+    expect(event).toBe('DISBURSEMENT_NOTIFICATION')
+    expect(data).toMatchObject({
+      ...{ type: 'PAYOUT', event_kind: kind, status, amount: '1500.50' },
+      ...{ reference: 'pay_1', merchant_reference: 'salary-7' },
+      ...{ transaction_ref: sent, wiaxy_ref: sent },
+      payout: { payout_id: 'pay_1', reference: 'salary-7', account_number: '0123456789' },
+      ...identity,
+    })
+  })
+
+  test.each(['PAYOUT_REQUESTED', 'PAYOUT_CANCELLED', 'REFUND_PAID', 'REFUND_FAILED'])(
+    '%s keeps its name and its body',
+    (kind) => {
+      const { event, data } = wiaxyOf(kind)
+      expect([event, data.status]).toEqual([kind, 'FAILED'])
+      expect(data).not.toHaveProperty('wiaxy_ref')
+    },
+  )
 })
