@@ -114,6 +114,11 @@ const LISTS: Readonly<Record<string, IdList>> = {
     ),
     needsBusiness: true,
   },
+  discrepancy: list(
+    PayoutService.method.listPayoutDiscrepancies,
+    'id',
+    'kind, bank, amountMinor, accountNumber',
+  ),
   endpoint: list(WebhookService.method.listEndpoints, 'id', 'url, status, description'),
   event: list(EventService.method.listEvents, 'id', 'kind, occurredAt', { newestFirst: true }),
   'held-payment': list(

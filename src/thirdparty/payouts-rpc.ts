@@ -37,7 +37,7 @@ type PayoutMethods = Pick<
 
 /**
  * What a business does with its money by a key. Authentication admits only keys with the scope `payouts` that are bound
- * to addresses. Nobody approves a payout here: the key that requested it would.
+ * to addresses. A payout is not approved here: the key that requested it would do it.
  */
 export function createPayoutMethods({ payouts, timeText }: PayoutDependencies): PayoutMethods {
   const { database, institutions } = payouts

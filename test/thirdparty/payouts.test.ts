@@ -157,14 +157,14 @@ describe('createPayout/', () => {
   })
 
   test('states both names if they differ', async () => {
-    const request = payout({ resolution: '', account_name: 'Somebody Else' })
+    const request = payout({ resolution: '', account_name: 'Another Name' })
     const { status, body } = await service.post('createPayout/', business.live, request)
     expect([status, body.code]).toEqual([422, 'name_mismatch'])
     const { account_name: stated } = await data(service, business.live, 'resolveAccountName', ADA)
     expect(body.errors).toEqual([
       { field: 'account_name', message: expect.stringContaining(`"${stated}"`) },
     ])
-    expect(body.message).toContain('"Somebody Else"')
+    expect(body.message).toContain('"Another Name"')
   })
 
   test('refuses more than is available, and another request with the reference', async () => {
@@ -401,7 +401,7 @@ describe('webhooks', () => {
     return (await receiver.waitFor((requests) => requests.some(is))).find(is)!
   }
 
-  test('tell the result of a payout, signed, in the form of each profile', async () => {
+  test('state the result of a payout, signed, in the form of each profile', async () => {
     const owner = await funded()
     const { resolution: named } = await data(service, owner.live, 'resolveAccountName', ADA)
     const standard = await data(service, owner.live, 'createWebhook', {
@@ -426,12 +426,12 @@ describe('webhooks', () => {
         },
       },
     })
-    const told = await received('/wiaxy', 'DISBURSEMENT_NOTIFICATION')
-    const signed = `${told.headers['x-wiaxy-timestamp']}.${told.rawBody}`
-    expect(told.headers['x-wiaxy-signature-256']).toBe(
+    const sent = await received('/wiaxy', 'DISBURSEMENT_NOTIFICATION')
+    const signed = `${sent.headers['x-wiaxy-timestamp']}.${sent.rawBody}`
+    expect(sent.headers['x-wiaxy-signature-256']).toBe(
       createHmac('sha256', TEXT).update(signed).digest('hex'),
     )
-    expect(JSON.parse(told.rawBody)).toMatchObject({
+    expect(JSON.parse(sent.rawBody)).toMatchObject({
       event: 'DISBURSEMENT_NOTIFICATION',
       data: {
         ...{ type: 'PAYOUT', event_kind: 'PAYOUT_PAID', status: 'successful', amount: '15.50' },
