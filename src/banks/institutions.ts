@@ -50,8 +50,21 @@ export function createInstitutions(file?: string): Institutions {
   const byNubanCode = new Map(sorted.map((institution) => [institution.nubanCode, institution]))
   return {
     list: () => sorted,
-    find: (code) => byCode.get(code) ?? (code.length === 3 ? byNubanCode.get(code) : undefined),
+    find(code) {
+      if (code.length === 3) return byNubanCode.get(code)
+      return byCode.get(code) ?? (code === SANDBOX_BANK.code ? SANDBOX_BANK : undefined)
+    },
   }
+}
+
+/**
+ * The institution of simulated payers, so that simulated payments can be refunded. It is not listed, and no real bank
+ * knows it: only simulated transfers reach it.
+ */
+const SANDBOX_BANK: Institution = {
+  code: '000000',
+  name: 'Sandbox Bank',
+  nubanCode: undefined,
 }
 
 /**

@@ -35,7 +35,9 @@ const SERVICE_HELP = `
   transfer: transfers at the simulated banks: simulate
   transaction: payments received: get, list, summary, timeline, reverse, held, accept, return, complete-return
   settle: settlement: run, preview, list, calendar, terms
-  balance: show the balance of a business: pending, available, fees
+  payout: money out: create, get, list, approve, reject, cancel, resolve, resolve-name, banks, beneficiaries, pause, resume, pauses, float, policy
+  refund: refunds of payments: create, list
+  balance: show the balance of a business: pending, available, reserved, fees
   statement: account statement of a business for a period, as CSV or JSON
   ledger: the ledger of all businesses: verify
   holiday: holidays, which do not count as working days: add, remove, list
@@ -70,6 +72,8 @@ export const SERVICE_NOUNS: readonly Noun[] = listNouns(SERVICE_HELP, {
   transfer: async () => (await import('./transaction.ts')).transfer,
   transaction: async () => (await import('./transaction.ts')).transaction,
   settle: async () => (await import('./settlement.ts')).settle,
+  payout: async () => (await import('./payout.ts')).payout,
+  refund: async () => (await import('./payout.ts')).refund,
   balance: async () => (await import('./settlement.ts')).balance,
   statement: async () => (await import('./statement.ts')).statement,
   ledger: async () => (await import('./settlement.ts')).ledger,

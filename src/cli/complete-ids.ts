@@ -8,6 +8,7 @@ import { BusinessService } from '../../gen/inflow/business/v1/business_service_p
 import { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
 import { NotificationService } from '../../gen/inflow/notification/v1/notification_service_pb.ts'
 import { OverviewService } from '../../gen/inflow/overview/v1/overview_service_pb.ts'
+import { PayoutService } from '../../gen/inflow/payout/v1/payout_service_pb.ts'
 import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import { SessionService } from '../../gen/inflow/session/v1/session_service_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
@@ -129,6 +130,11 @@ const LISTS: Readonly<Record<string, IdList>> = {
     activeOnly: true,
   }),
   notification: list(NotificationService.method.listHeldNotifications, 'id', `${REPORTED}, cause`),
+  payout: list(
+    PayoutService.method.listPayouts,
+    'id',
+    'amountMinor, status, beneficiary.accountName',
+  ),
   recipient: BUSINESSES,
   reference: list(
     AccountService.method.listAccounts,

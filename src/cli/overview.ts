@@ -10,11 +10,14 @@ import {
   ReviewKindSchema,
 } from '../../gen/inflow/overview/v1/review_pb.ts'
 import { ResultKindSchema } from '../../gen/inflow/overview/v1/search_pb.ts'
+import { PayoutService } from '../../gen/inflow/payout/v1/payout_service_pb.ts'
+import { BankSchema } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { formatAmount } from '../core/money.ts'
 import { columnsOf } from './columns.ts'
 import { enumName, enumRule, localTime } from './options.ts'
-import { type Column, fields, table } from './output.ts'
+import { type Column, fields, note, table } from './output.ts'
 import { MODE, PAGE, rpc } from './rpc-verb.ts'
+import type { Service } from './service-action.ts'
 import { addVerbs, describeNoun } from './verb.ts'
 
 /** Figures of the last 24 hours beside those of the same hours a week before. */
@@ -66,6 +69,10 @@ const OVERVIEW_HELP = `
 
 export function overview(noun: Command): void {
   const verb = rpc(OverviewService.method.getOverview, {
+    async completes(response, service, { businessId }) {
+      await notePauses(service, businessId)
+      return response
+    },
     shows(response) {
       const figures = fields(response, FIGURES)
       const { banks } = response
@@ -73,6 +80,18 @@ export function overview(noun: Command): void {
     },
   })
   describeNoun(noun, verb, OVERVIEW_HELP)
+}
+
+/** States which payouts are paused, so that no operator overlooks it. */
+async function notePauses(service: Service, businessId: string): Promise<void> {
+  const { pauses } = await service.client(PayoutService).listPauses({ businessId })
+  for (const pause of pauses) {
+    const whose = pause.businessId ? `of ${pause.businessId}` : ''
+    const through = pause.bank ? `through ${enumName(BankSchema, pause.bank)}` : ''
+    const which = whose || through || 'of all businesses'
+    const since = localTime.format(pause.pausedAt)
+    note(`Payouts ${which} are paused since ${since} by ${pause.pausedBy}: ${pause.reason}`)
+  }
 }
 
 const SEARCH_HELP = `

@@ -280,7 +280,7 @@ const BALANCE_HELP = `
 
 export function balance(noun: Command): void {
   const verb = rpc(SettlementService.method.getBalance, {
-    shows: 'pendingMinor, availableMinor, feesMinor, currency',
+    shows: 'pendingMinor, availableMinor, reservedMinor, feesMinor, currency',
   })
   describeNoun(noun, verb, BALANCE_HELP)
 }

@@ -1,8 +1,9 @@
 import type { PoolClient } from 'pg'
 import type { Actor } from '../auth/caller.ts'
 import { getBusiness } from '../businesses/get-business.ts'
+import { HOUR_MS } from '../core/durations.ts'
 import { Fault, invalidFields } from '../core/errors.ts'
-import { newId } from '../core/ids.ts'
+import { firstIdAt, newId } from '../core/ids.ts'
 import { formatAmount } from '../core/money.ts'
 import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
 import type { Runtime } from '../postgres/runtime.ts'
@@ -209,7 +210,11 @@ async function reserveLocked(
     limitFault(own, { amountMinor, ...sums.own }) ??
     (installation && limitFault(installation, { amountMinor, ...sums.installation }))
   if (fault !== undefined) throw invalidFields([{ field: reservation.amountField, message: fault }])
-  const known = { amountMinor, firstUsedAtMs: sums.firstUsedAtMs, nowMs }
+  const { firstUsedAtMs } = sums
+  const hours = Math.max(own.coolDownHours, installation?.coolDownHours ?? 0)
+  const isNew = firstUsedAtMs !== undefined && nowMs < firstUsedAtMs + hours * HOUR_MS
+  const earlierMinor = isNew ? await readEarlier(client, reservation, firstUsedAtMs) : 0n
+  const known = { amountMinor, firstUsedAtMs, earlierMinor, nowMs }
   const isTrusted = reservation.purpose === 'SETTLEMENT'
   const approval =
     reservation.approval ||
@@ -220,7 +225,7 @@ async function reserveLocked(
   const dutyMinor = isCharged && own.chargeDuty ? dutyOf(amountMinor, day) : 0n
   await requireBalance(client, reservation, amountMinor + feeMinor + dutyMinor)
   const id = newId('pay', nowMs)
-  const approvalMs = own.approvalHours * 3_600_000
+  const approvalMs = own.approvalHours * HOUR_MS
   return insertPayout(client, {
     id,
     businessId,
@@ -302,6 +307,33 @@ async function readSums(
     [live, day],
   )
   return { own, installation: sumsOf(all.rows[0]), firstUsedAtMs }
+}
+
+/** How many payouts to a new beneficiary are added up: the newest. */
+const EARLIER_MAX = 1_000
+
+/**
+ * What was requested for a new beneficiary, less what was not paid: many small payouts are like a large one.
+ *
+ * @param sinceMs when it was first used
+ * @returns kobo
+ */
+async function readEarlier(
+  client: PoolClient,
+  { businessId, live, resolved }: Reservation,
+  sinceMs: number,
+): Promise<bigint> {
+  const { bankCode, accountNumber } = resolved.destination
+  const { rows } = await client.query<{ minor: string }>(
+    `select coalesce(sum(amount_minor), 0) as minor from (
+        select amount_minor from payout
+        where account_number = $1 and id >= $2 and bank_code = $3 and business_id = $4 and live = $5
+          and status not in ('FAILED', 'REJECTED', 'CANCELLED', 'EXPIRED')
+        order by id desc limit ${EARLIER_MAX}
+      ) earlier`,
+    [accountNumber, firstIdAt('pay', sinceMs), bankCode, businessId, live],
+  )
+  return BigInt(rows[0]?.minor ?? 0)
 }
 
 const NO_SUMS: Sums = { dayMinor: 0n, monthMinor: 0n }

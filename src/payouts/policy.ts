@@ -106,6 +106,8 @@ interface Requested {
   readonly monthMinor: bigint
   /** The first time that the business paid this beneficiary; undefined: never. */
   readonly firstUsedAtMs: number | undefined
+  /** What else was requested for it since then, in kobo, at least while it is new; absent: nothing. */
+  readonly earlierMinor?: bigint
   readonly nowMs: number
 }
 
@@ -133,13 +135,18 @@ function leftOf(max: bigint, used: bigint): bigint {
 /** Why a payout needs an approval by these rules; undefined: it needs none. */
 export function approvalReason(
   { approvalAboveMinor, coolDownHours, newBeneficiaryMaxMinor }: PayoutPolicy,
-  { amountMinor, firstUsedAtMs, nowMs }: Omit<Requested, 'dayMinor' | 'monthMinor'>,
+  {
+    amountMinor,
+    firstUsedAtMs,
+    earlierMinor = 0n,
+    nowMs,
+  }: Omit<Requested, 'dayMinor' | 'monthMinor'>,
 ): string | undefined {
   if (approvalAboveMinor !== null && amountMinor > approvalAboveMinor) {
     return `more than ${formatAmount(approvalAboveMinor)} naira`
   }
   const isNew = firstUsedAtMs === undefined || nowMs < firstUsedAtMs + coolDownHours * HOUR_MS
-  if (coolDownHours > 0 && isNew && amountMinor > newBeneficiaryMaxMinor) {
+  if (coolDownHours > 0 && isNew && earlierMinor + amountMinor > newBeneficiaryMaxMinor) {
     return `more than ${formatAmount(newBeneficiaryMaxMinor)} naira to a beneficiary that is new for ${coolDownHours} hours`
   }
   return undefined

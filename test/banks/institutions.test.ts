@@ -31,6 +31,11 @@ describe('the known institutions', () => {
     expect(banks.length).toBeGreaterThanOrEqual(25)
   })
 
+  test('the bank of simulated payers is found, so that they can be refunded, and not listed', () => {
+    expect(known.find('000000')?.name).toBe('Sandbox Bank')
+    expect(known.list().map(({ code }) => code)).not.toContain('000000')
+  })
+
   test.each([
     ['000013', 'Guaranty Trust Bank'],
     ['058', 'Guaranty Trust Bank'],

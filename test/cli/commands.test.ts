@@ -5,9 +5,11 @@ import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.t
 import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
-import { MAGIC_PHONES } from '../../src/banks/sandbox.ts'
+import { nuban } from '../../src/banks/nuban.ts'
+import { MAGIC_ACCOUNTS, MAGIC_PHONES } from '../../src/banks/sandbox.ts'
 import { CUSTOMER } from '../protocols/matrix/scene.ts'
 import { ADMIN_TOKEN, useSharedService } from '../support/service.ts'
+import { waitFor } from '../support/wait-for.ts'
 import { inflow, runHere, temporaryFolder } from './run-inflow.ts'
 
 const service = useSharedService()
@@ -285,4 +287,142 @@ test('held payments are listed, accepted and returned', async () => {
   const { stdout } = await run('account', 'get', 'invoice-7', ...own)
   expect(stdout).toMatch(/Expected +EXACT 100.00/)
   expect(stdout).toMatch(/Metadata +branch=Ikeja, invoice=7/)
+})
+
+/** A business with a settled payment. */
+async function funded(naira: string) {
+  const { id } = await service.business()
+  const own = ['--business', id]
+  const create = [...CREATE, ...own, '--bank', '9PSB', '--reference', 'funds', '--json']
+  const { account: opened } = JSON.parse((await run(...create)).stdout)
+  const transfer = ['transfer', 'simulate', '--account', opened.accountNumber, '--amount', naira]
+  const { transaction } = JSON.parse((await run(...transfer, '--json')).stdout)
+  await run('settle', 'run', ...own, '--force', '--yes')
+  return { own, transactionId: transaction.id as string }
+}
+
+const TO = ['--bank', '058', '--account', '0123456785']
+
+test('a payout is confirmed by the name of the account, approved by another person, and paid', async () => {
+  const { own } = await funded('200000')
+  const resolved = await run('payout', 'resolve-name', ...own, ...TO, '--json')
+  const { beneficiary } = JSON.parse(resolved.stdout)
+  const request = ['payout', 'create', ...own, ...TO, '--reference', 'rent', '--amount', '150000']
+  const asked = await run(...request)
+  expect(asked).toMatchObject({ code: 2, stdout: '' })
+  expect(asked.stderr).toContain(
+    `Pays 150000.00 NGN to ${beneficiary.accountName}, 0123456785, Guaranty Trust Bank, out of the live balance of ${own[1]}`,
+  )
+  const wrong = await run(...request, '--name', 'ANOTHER NAME', '--yes')
+  expect(wrong).toMatchObject({ code: 1, stderr: expect.stringContaining('(name_mismatch)') })
+  const requested = await run(...request, '--yes')
+  expect(requested.stdout).toMatch(/^Status +PENDING_APPROVAL$/m)
+  expect(requested.stdout).toMatch(/^Needs approval +more than 100000\.00 naira to a beneficiary /m)
+  const id = idOf(requested.stdout)
+  expect(requested.stderr).toBe(`Another person has to approve it: inflow payout approve ${id}\n`)
+  expect((await run(...request, '--yes')).stderr).toMatch(/^The payout was requested before\.\n/)
+  expect((await run('balance', ...own)).stdout).toMatch(/^Reserved +150000\.00$/m)
+  const approve = ['payout', 'approve', id, '--note', 'invoice 7']
+  const refused = await run(...approve)
+  expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining('It is sent') })
+  expect(refused.stderr).toContain(`${id}: 150000.00 NGN to ${beneficiary.accountName}, `)
+  expect((await run(...approve, '--yes')).stderr).toContain('(own_payout)')
+  const scopes = ['--scope', 'payouts:approve', 'read', '--json']
+  const issued = JSON.parse((await run('token', 'issue', '--name', 'second', ...scopes)).stdout)
+  const approved = await runHere([...approve, '--yes'], { ...env(), INFLOW_TOKEN: issued.secret })
+  expect(approved.stdout).toMatch(/^Decision note +invoice 7$/m)
+  const get = ['payout', 'get', ...own, '--reference', 'rent']
+  await waitFor(async () => expect((await run(...get)).stdout).toMatch(/^Status +PAID$/m))
+  expect((await run(...get)).stdout).toMatch(
+    /\n\nAT +STATUS +ACTOR +WHAT\n.* PENDING_APPROVAL +boot/,
+  )
+  const { stdout } = await run('payout', 'list', ...own, '--status', 'paid')
+  expect(stdout).toMatch(new RegExp(` rent +150000\\.00 +PAID +live .* Guaranty .* ${id}$`, 'm'))
+  expect((await run('payout', 'beneficiaries', ...own)).stdout).toContain(beneficiary.accountName)
+  const late = await run('payout', 'cancel', id, '--yes')
+  expect(late).toMatchObject({ code: 1, stderr: expect.stringContaining('(payout_not_pending)') })
+})
+
+test('a payout is rejected or cancelled before it is sent, and decided if the bank states nothing', async () => {
+  const { own } = await funded('500000')
+  const request = async (reference: string, naira: string, account = '0123456785') => {
+    const to = ['--bank', '058', '--account', account, '--amount', naira]
+    const create = ['payout', 'create', ...own, ...to, '--reference', reference, '--yes']
+    return idOf((await run(...create)).stdout)
+  }
+  const [first, second] = [await request('first', '150000'), await request('second', '150000')]
+  const rejected = await run('payout', 'reject', first, '--note', 'unknown', '--yes')
+  expect(rejected.stdout).toMatch(/^Status +REJECTED$/m)
+  const cancelled = await run('payout', 'cancel', second, '--yes')
+  expect(cancelled.stdout).toMatch(/^Status +CANCELLED$/m)
+  const lost = await request('lost', '10', nuban('058', Number(MAGIC_ACCOUNTS.getsLost)))
+  await waitFor(async () =>
+    expect((await run('payout', 'get', lost)).stdout).toMatch(/^Status +UNKNOWN$/m),
+  )
+  const resolve = (decision: string) =>
+    run('payout', 'resolve', lost, '--decision', decision, '--note', 'asked', '--yes')
+  expect((await resolve('resend')).stderr).toContain('(resend_not_safe)')
+  expect((await resolve('mark_failed')).stdout).toMatch(/^Status +FAILED$/m)
+  expect((await run('balance', ...own)).stdout).toMatch(/^Available +500000\.00$/m)
+})
+
+test('a payment is refunded to its payer in part, and to another account once approved', async () => {
+  const { own, transactionId } = await funded('1000')
+  const create = ['refund', 'create', transactionId]
+  const asked = await run(...create, '--amount', '400')
+  expect(asked.code).toBe(2)
+  expect(asked.stderr).toMatch(/: 1000\.00 NGN from .+, into \d{10}\n +400\.00 NGN is paid to its /)
+  const other = [...TO, '--name', 'ANOTHER NAME']
+  expect(await run(...create, ...TO)).toMatchObject({ code: 2 })
+  const refused = await run(...create, ...other, '--yes')
+  expect(refused.stderr).toContain('(name_mismatch)')
+  const refunded = await run(...create, '--amount', '400', '--yes')
+  expect(refunded.stdout).toMatch(/^Still refundable +600\.00$/m)
+  expect(refunded.stdout).toMatch(new RegExp(`^Refunds +${transactionId}$`, 'm'))
+  const { stdout } = await run('refund', 'list', ...own)
+  expect(stdout).toMatch(new RegExp(` 400\\.00 .* ${transactionId}$`, 'm'))
+  expect((await run('payout', 'list', ...own, '--purpose', 'payout')).stdout).toBe('')
+})
+
+test('payouts of a business are paused and resumed', async () => {
+  const { own } = await funded('1000')
+  const pause = await run('payout', 'pause', ...own, '--reason', 'a key was stolen')
+  expect(pause.stdout).toMatch(/^Scope +BUSINESS$/m)
+  expect((await run('payout', 'pauses', ...own)).stdout).toContain('a key was stolen')
+  expect((await run('overview', ...own)).stderr).toMatch(
+    new RegExp(`^Payouts of ${own[1]} are paused since ${TIME} by bootstrap: a key was stolen\n`),
+  )
+  const create = ['payout', 'create', ...own, ...TO, '--reference', 'r', '--amount', '10', '--yes']
+  expect((await run(...create)).stderr).toContain('(payouts_paused)')
+  await run('payout', 'resume', ...own)
+  expect((await run(...create)).stdout).toMatch(/^Status +APPROVED$/m)
+  const unclear = await run('payout', 'pause', '--reason', 'what')
+  expect(unclear).toMatchObject({ code: 2, stderr: expect.stringContaining('--all, --bank') })
+  expect((await run('payout', 'float')).stdout).toMatch(/^9PSB +live /m)
+  expect((await run('payout', 'banks')).stdout).toMatch(/^000013 +Guaranty Trust Bank$/m)
+})
+
+test('the rules of payouts are changed one by one, or as a whole from a file', async () => {
+  const { id } = await service.business()
+  const own = ['--business', id]
+  const set = (...args: string[]) => run('payout', 'policy', 'set', ...own, ...args)
+  await set('--approval-above', '0', '--daily-max', '5000000', '--duty', 'on')
+  const changed = await set('--cool-down-hours', '48')
+  expect(changed.stdout).toMatch(/^Approval above +0\.00$/m)
+  expect(changed.stdout).toMatch(/^Of a day +5000000\.00$/m)
+  expect(changed.stdout).toMatch(/^Largest payout +no limit$/m)
+  expect(changed.stdout).toMatch(/^Cool down hours +48$/m)
+  expect((await set('--approval-above', 'none')).stdout).toMatch(/^Approval above +none$/m)
+  const { policy } = JSON.parse((await run('payout', 'policy', 'get', ...own, '--json')).stdout)
+  const file = join(temporaryFolder(), 'rules.json')
+  const fees = [
+    { upToMinor: '500000', flatMinor: '1000' },
+    { flatMinor: '2500', basisPoints: 50, capMinor: '20000' },
+  ]
+  writeFileSync(file, JSON.stringify({ policy: { ...policy, fees } }))
+  expect((await set('--file', file)).stdout).toMatch(
+    /^Fees +up to 5000\.00: 10\.00; 25\.00 \+ 0\.5 %, at most 200\.00$/m,
+  )
+  writeFileSync(file, '{"rules":{}}')
+  expect(await set('--file', file)).toMatchObject({ code: 2 })
 })

@@ -15,15 +15,17 @@ import { inflow, NOUNS, runHere } from './run-inflow.ts'
 const service = useSharedService()
 
 /**
- * The verbs that cannot be undone. Not among them: what a repeat with other values restores (`update`, `split`, `terms`,
- * `holiday`), what only adds (`create`, `issue`, `link`, `webhook add`), what another verb undoes (`webhook skip`
- * by `redeliver`), signing in again (`session revoke`), and what states its wish by a flag of its own and shows the
+ * The verbs that cannot be undone, or move money out. Not among them: what a repeat with other values restores (`update`, `split`, `terms`,
+ * `holiday`), what only adds (`account create`, `issue`, `link`, `webhook add`), what another verb undoes (`webhook skip`
+ * by `redeliver`, `payout pause` by `resume`), signing in again (`session revoke`), and what states its wish by a flag of its own and shows the
  * amounts without it (`reconcile --apply`). `key rotate` and `webhook rotate` ask if there is no overlap.
  */
 const IRREVERSIBLE = [
   ...['account close', 'account resolve', 'conflict resolve', 'events epoch bump', 'key revoke'],
-  ...['key rotate', 'master-key rotate', 'notification resolve', 'portal revoke', 'settle run'],
-  ...['token revoke', 'transaction accept', 'transaction complete-return', 'transaction return'],
+  ...['key rotate', 'master-key rotate', 'notification resolve', 'payout approve', 'payout cancel'],
+  ...['payout create', 'payout reject', 'payout resolve', 'portal revoke', 'refund create'],
+  ...['settle run', 'token revoke', 'transaction accept', 'transaction complete-return'],
+  'transaction return',
   ...['transaction reverse', 'unmatched assign', 'unmatched return', 'webhook remove'],
   'webhook rotate',
   'webhook switch',

@@ -203,6 +203,17 @@ describe('approvals', () => {
     })
   })
 
+  it('needs one for what a new beneficiary gets in several payouts', async () => {
+    const businessId = await funded()
+    const policy = { businessId, coolDownHours: 24, newBeneficiaryMaxMinor: 500_000n }
+    await payouts().updatePayoutPolicy({ policy })
+    const statusOf = async (amountMinor: bigint, account = ADA) =>
+      (await request(businessId, { amountMinor, account })).payout?.status
+    expect(await statusOf(300_000n)).toBe(PayoutStatus.APPROVED)
+    expect(await statusOf(200_001n)).toBe(PayoutStatus.PENDING_APPROVAL)
+    expect(await statusOf(300_000n, magic('145700002'))).toBe(PayoutStatus.APPROVED)
+  })
+
   it('gives the money back if it is refused', async () => {
     const businessId = await funded()
     await payouts().updatePayoutPolicy({ policy: { businessId, approvalAboveMinor: 0n } })
