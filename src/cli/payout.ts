@@ -29,6 +29,7 @@ import { confirm, YES, type YesOption } from './confirm.ts'
 import { EXIT, Failure } from './failure.ts'
 import { amount, numberFrom } from './options.ts'
 import { fields, note, table, visible } from './output.ts'
+import { addBatchVerbs } from './payout-batches.ts'
 import { BUSINESS, MODE, PAGE, rpc } from './rpc-verb.ts'
 import { printResponse, type Service, serviceAction } from './service-action.ts'
 import { addVerbs, calling } from './verb.ts'
@@ -222,6 +223,7 @@ export function payout(noun: Command): void {
       shows: 'bank, live, availableMinor, inProgressMinor=Being paid, paused, readAt, error',
     }),
   })
+  addBatchVerbs(noun)
   addVerbs(
     noun
       .command('policy')
