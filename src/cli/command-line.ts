@@ -35,7 +35,7 @@ const SERVICE_HELP = `
   transfer: transfers at the simulated banks: simulate
   transaction: payments received: get, list, summary, timeline, reverse, held, accept, return, complete-return
   settle: settlement: run, preview, list, calendar, terms
-  payout: money out: create, get, list, approve, reject, cancel, resolve, resolve-name, banks, beneficiaries, pause, resume, pauses, float, reconcile, discrepancies, resolve-discrepancy, policy
+  payout: money out: create, get, list, approve, reject, cancel, resolve, resolve-name, banks, beneficiaries, pause, resume, pauses, float, reconcile, discrepancies, resolve-discrepancy, import, batches, batch, approve-batch, reject-batch, policy
   refund: refunds of payments: create, list
   balance: show the balance of a business: pending, available, reserved, fees
   statement: account statement of a business for a period, as CSV or JSON

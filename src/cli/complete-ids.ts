@@ -101,6 +101,10 @@ const LISTS: Readonly<Record<string, IdList>> = {
     { status: AccountStatus.ACTIVE },
   ),
   actor: TOKENS,
+  batch: {
+    ...list(PayoutService.method.listBatches, 'id', 'reference, count, sumMinor'),
+    needsBusiness: true,
+  },
   business: BUSINESSES,
   conflict: list(ReconciliationService.method.listPaymentConflicts, 'id', REPORTED),
   'console-session': list(SessionService.method.listSessions, 'id', 'name, address', {

@@ -29,6 +29,7 @@ import { confirm, YES, type YesOption } from './confirm.ts'
 import { EXIT, Failure } from './failure.ts'
 import { amount, numberFrom } from './options.ts'
 import { fields, note, table, visible } from './output.ts'
+import { addBatchVerbs } from './payout-batches.ts'
 import { addDiscrepancyVerbs } from './reconcile-payouts.ts'
 import { BUSINESS, MODE, PAGE, rpc } from './rpc-verb.ts'
 import { printResponse, type Service, serviceAction } from './service-action.ts'
@@ -224,6 +225,7 @@ export function payout(noun: Command): void {
     }),
   })
   addDiscrepancyVerbs(noun)
+  addBatchVerbs(noun)
   addVerbs(
     noun
       .command('policy')

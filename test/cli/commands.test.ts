@@ -426,3 +426,34 @@ test('the rules of payouts are changed one by one, or as a whole from a file', a
   writeFileSync(file, '{"rules":{}}')
   expect(await set('--file', file)).toMatchObject({ code: 2 })
 })
+
+test('the payouts of a file are validated as a whole, confirmed by their sum, and decided as a batch', async () => {
+  const { own } = await funded('1000')
+  await run('payout', 'policy', 'set', ...own, '--approval-above', '50')
+  const named = await run('payout', 'resolve-name', ...own, ...TO, '--json')
+  const name = JSON.parse(named.stdout).beneficiary.accountName as string
+  const file = join(temporaryFolder(), 'salaries.csv')
+  const head =
+    'reference,amount,beneficiary_bank_code,beneficiary_account_number,beneficiary_account_name\n'
+  const row = (reference: string, bank = '058') => `${reference},100,${bank},0123456785,${name}\n`
+  const request = ['payout', 'import', file, ...own, '--reference', 'salaries']
+  writeFileSync(file, head + row('s-1') + row('s-2', '998'))
+  const wrong = await run(...request, '--yes')
+  expect(wrong).toMatchObject({ code: 1, stderr: expect.stringMatching(/^ {2}line 3: /m) })
+  writeFileSync(file, `${head + row('s-1') + row('s-2')}s-3,10,058,0123456785,ANOTHER NAME\n`)
+  const asked = await run(...request)
+  expect(asked).toMatchObject({ code: 2, stdout: '' })
+  expect(asked.stderr).toMatch(/Pays 3 beneficiary accounts: 210\.00 NGN, two hundred (and )?ten /i)
+  const id = idOf((await run(...request, '--yes')).stdout)
+  const shown = () => run('payout', 'batch', id, ...own)
+  await waitFor(async () => expect((await shown()).stdout).toMatch(/^Await approval +2$/m))
+  await waitFor(async () => expect((await shown()).stdout).toMatch(/ s-3 +name_mismatch /))
+  const approve = ['payout', 'approve-batch', id, ...own]
+  expect((await run(...approve)).stderr).toContain('salaries: 2 payouts of 200.00 NGN in all.')
+  expect((await run(...approve, '--yes')).stderr).toContain('(own_payout)')
+  const rejected = await run('payout', 'reject-batch', id, ...own, '--yes')
+  expect(rejected.stderr).toMatch(/^Rejected 2: two hundred /i)
+  expect((await run('payout', 'batches', ...own)).stdout).toMatch(
+    new RegExp(` salaries .* ${id}$`, 'm'),
+  )
+})

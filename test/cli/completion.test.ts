@@ -189,7 +189,6 @@ async function silentServer(): Promise<string> {
 /** Ids that the service cannot list: of other services, of several kinds, and new ones. */
 const UNLISTED = [
   '--bank-account-id <id>',
-  '--batch <id>',
   '--oauth2-client <id>',
   '--request <id>',
   '--request-id <id>',

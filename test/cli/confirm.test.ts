@@ -23,9 +23,10 @@ const service = useSharedService()
  */
 const IRREVERSIBLE = [
   ...['account close', 'account resolve', 'conflict resolve', 'events epoch bump', 'key revoke'],
-  ...['key rotate', 'master-key rotate', 'notification resolve', 'payout approve', 'payout cancel'],
-  ...['payout create', 'payout reject', 'payout resolve', 'payout resolve-discrepancy'],
-  ...['portal revoke', 'refund create'],
+  ...['key rotate', 'master-key rotate', 'notification resolve', 'payout approve'],
+  ...['payout approve-batch', 'payout cancel', 'payout create', 'payout import', 'payout reject'],
+  ...['payout reject-batch', 'payout resolve', 'payout resolve-discrepancy', 'portal revoke'],
+  'refund create',
   ...['settle run', 'token revoke', 'transaction accept', 'transaction complete-return'],
   'transaction return',
   ...['transaction reverse', 'unmatched assign', 'unmatched return', 'webhook remove'],

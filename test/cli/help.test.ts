@@ -52,7 +52,7 @@ const COMMANDS = `
   transfer: simulate
   transaction: get, list, summary, reverse, timeline, held, accept, return, complete-return
   settle: run, preview, list, calendar, terms
-  payout: create, get, list, approve, reject, cancel, resolve, resolve-name, banks, beneficiaries, pause, resume, pauses, float, reconcile, discrepancies, resolve-discrepancy, policy get, policy set
+  payout: create, get, list, approve, reject, cancel, resolve, resolve-name, banks, beneficiaries, pause, resume, pauses, float, reconcile, discrepancies, resolve-discrepancy, import, batches, batch, approve-batch, reject-batch, policy get, policy set
   refund: create, list
   balance
   statement
