@@ -5,7 +5,7 @@ import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_ser
 import { useDatabase } from '../support/database.ts'
 import { grpcClient } from '../support/grpc-client.ts'
 import { createMovedClock, type MovedClock } from '../support/moved-clock.ts'
-import { waitUntil } from '../support/wait-for.ts'
+import { waitFor, waitUntil } from '../support/wait-for.ts'
 import {
   BANK_TIMEOUT_MS,
   beneficiaryAt,
@@ -281,7 +281,7 @@ async function play(steps: readonly Intent[]): Promise<void> {
   await recount(done, async () => {
     const businesses = await Promise.all(
       Array.from({ length: BUSINESSES }, (_, index) =>
-        fundBusiness(instances[index % COUNT]!.grpcUrl, FUNDS_MINOR),
+        waitFor(() => fundBusiness(instances[index % COUNT]!.grpcUrl, FUNDS_MINOR)),
       ),
     )
     const scene: Scene = { prefix: `p${MODEL_SEED}-${stories}`, businesses, requests: new Set() }
