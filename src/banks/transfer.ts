@@ -23,7 +23,7 @@ export interface TransferOrder {
    * was made.
    */
   readonly enquiryReference: string
-  /** For banks that search their list: since when it may have been sent, if the enquiry does not tell. */
+  /** For banks that search their list: since when it may have been sent, if the enquiry does not show it. */
   readonly searchFromMs?: number
 }
 

@@ -50,7 +50,7 @@ async function startDatabase() {
 const setClock = (url: string) =>
   query(url, `update moved_clock set by = interval '1 ms' * ${movedMs}`)
 
-/** @param isDown whether nobody sends meanwhile */
+/** @param isDown whether no instance sends meanwhile */
 async function move(url: string, byMs: number, isDown = false): Promise<void> {
   movedMs += byMs
   await setClock(url)

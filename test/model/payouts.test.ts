@@ -166,7 +166,7 @@ async function quiet(): Promise<void> {
  * Lets time pass, once no call of a bank is in progress: the lease of an instance is also measured by a clock that
  * cannot be moved. What a killed instance left stays as it is.
  *
- * @param isDown whether nobody sent meanwhile: a new generation begins
+ * @param isDown whether no instance sent meanwhile: a new generation begins
  */
 async function pass(minutes: number, isDown: boolean): Promise<void> {
   await quiet()

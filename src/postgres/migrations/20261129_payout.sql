@@ -70,7 +70,7 @@ create index payout_batch_index on payout (batch_id, id) where batch_id is not n
 create index payout_account_index on payout (account_number, id);
 
 -- Since when this copy of the database is the one that sends: one row. A generation begins when the database was
--- restored or failed over, or nobody sent for five minutes, as then it may be an older copy. A payout of another
+-- restored or failed over, or no instance sent for five minutes, as then it may be an older copy. A payout of another
 -- generation may have been sent without this copy knowing, so the banks are asked first. After a restore that also
 -- holds for new payouts, until `repeats_until`: callers may repeat requests that were lost.
 create table payout_sender (
