@@ -23,6 +23,8 @@ export interface TransferOrder {
    * was made.
    */
   readonly enquiryReference: string
+  /** For banks that search their list: since when it may have been sent, if the enquiry does not show it. */
+  readonly searchFromMs?: number
 }
 
 export type NameEnquiry =

@@ -1,6 +1,7 @@
 import type { BankCode } from '../banks/bank.ts'
 import { plainText } from '../banks/bank-fields.ts'
 import type { FoundTransfer, TransferOrder, TransferState } from '../banks/transfer.ts'
+import { MINUTE_MS } from '../core/durations.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import type { PayoutContext } from './create-payout.ts'
 import { type Payout, UNCLEAR_MS_MAX } from './payout.ts'
@@ -13,17 +14,29 @@ import { transferBanks } from './resolve-name.ts'
 export interface Generation {
   readonly generation: number
   readonly beganAtMs: number
+  /** Since when others may have sent payouts that this copy does not know. */
+  readonly silentSinceMs: number | undefined
 }
 
 /** @returns undefined until the event log has noticed a failover or a restore: nothing may be sent before */
 export async function readGeneration(client: Queryable): Promise<Generation | undefined> {
-  const { rows } = await client.query<{ generation: number | null; began_at_ms: number | null }>({
+  const { rows } = await client.query<{
+    generation: number | null
+    began_at_ms: number | null
+    silent_since_ms: number | null
+  }>({
     name: 'payout-generation',
-    text: `select generation, round(date_part('epoch', began_at) * 1000) as began_at_ms from payout_generation()`,
+    text: `select generation, round(date_part('epoch', began_at) * 1000) as began_at_ms,
+        round(date_part('epoch', silent_since) * 1000) as silent_since_ms
+      from payout_generation()`,
   })
   const [row] = rows
   if (row === undefined || row.generation === null || row.began_at_ms === null) return undefined
-  return { generation: row.generation, beganAtMs: row.began_at_ms }
+  return {
+    generation: row.generation,
+    beganAtMs: row.began_at_ms,
+    silentSinceMs: row.silent_since_ms ?? undefined,
+  }
 }
 
 /** Whether the banks have to be asked before a payout is sent, or given up. */
@@ -51,10 +64,12 @@ const CAUSE_MAX = 400
 export async function findAnywhere(
   { bankOf, clock, log }: PayoutContext,
   payout: Payout,
-  order: TransferOrder,
-  beganAtMs: number,
+  unsent: TransferOrder,
+  { beganAtMs, silentSinceMs = 0 }: Generation,
 ): Promise<FoundAnywhere> {
   const sinceMs = clock.now() - beganAtMs
+  const searchFromMs = Math.min(payout.createdAtMs, silentSinceMs) - MINUTE_MS
+  const order = { ...unsent, searchFromMs }
   const asked = await Promise.all(
     Array.from(transferBanks(bankOf, payout.live), async ([bank, served]) => {
       const { transfers, callTimeoutMs } = served

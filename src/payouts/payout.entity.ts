@@ -169,6 +169,7 @@ export const PayoutSenderEntity = defineEntity({
     beganAt: p.datetime(3).nullable(),
     aliveAt: p.datetime(3).nullable(),
     repeatsUntil: p.datetime(3).nullable(),
+    silentSince: p.datetime(3).nullable(),
   },
   checks: [{ name: 'payout_sender_one_row', expression: 'id = 1' }],
 })

@@ -296,7 +296,7 @@ async function handle(
 ): Promise<void> {
   const { payout, generation } = claimed
   if (mayHaveBeenSent(payout, generation)) {
-    const found = await findAnywhere(context, payout, orderOf(payout), generation.beganAtMs)
+    const found = await findAnywhere(context, payout, orderOf(payout), generation)
     await record(context, options, payout, afterFindingAnywhere(payout, found, generation))
     return
   }

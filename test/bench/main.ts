@@ -4,6 +4,7 @@ import { retention, settlement } from './background.ts'
 import { openBench } from './bench.ts'
 import { growth } from './growth.ts'
 import { bankIngest, ingest, ingestBatch, ingestTraced } from './ingest.ts'
+import { payouts } from './payouts.ts'
 import { memory, start } from './process.ts'
 import { relay } from './relay.ts'
 import { compareRuns, type Result, table, toJson, toResult } from './report.ts'
@@ -29,6 +30,7 @@ const BENCHMARKS: Readonly<Record<string, Benchmark>> = {
   relay,
   webhooks,
   'webhook-latency': webhookLatency,
+  payouts,
   settlement,
   retention,
   growth,
@@ -39,7 +41,7 @@ const BENCHMARKS: Readonly<Record<string, Benchmark>> = {
 
 /** A quick run skips these unless they are named. */
 const SLOW: readonly string[] = [
-  ...['webhooks', 'webhook-latency', 'settlement', 'retention', 'growth'],
+  ...['webhooks', 'webhook-latency', 'payouts', 'settlement', 'retention', 'growth'],
   ...['memory', 'start'],
 ]
 

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import type { Clock } from '../../core/clock.ts'
 import { type FakeNinePsb, startFakeNinePsb } from '../9psb/fake.ts'
 import type { BankCode } from '../bank.ts'
 import { type FakePalmPay, startFakePalmPay } from '../palmpay/fake.ts'
@@ -25,6 +26,8 @@ interface FakeBanksOptions {
   readonly serviceUrl: string
   /** Delays before the retries of a notification; default: as each bank does it. */
   readonly retryDelaysMs?: readonly number[]
+  /** Default: the system's. */
+  readonly clock?: Clock
   /** Called with a line for each request and each notification. */
   readonly observe?: (bank: BankCode, line: string) => void
 }
@@ -91,7 +94,7 @@ const providusEnvironment = (
  * @throws if a port is in use; the banks already started are closed
  */
 export async function startFakeBanks(options: FakeBanksOptions): Promise<FakeBanks> {
-  const { port: first, serviceUrl, retryDelaysMs, observe } = options
+  const { port: first, serviceUrl, retryDelaysMs, clock, observe } = options
   const started: { close(): Promise<void> }[] = []
   const close = async () => void (await Promise.all(started.map((bank) => bank.close())))
   const notificationsUrl = (bank: BankCode) =>
@@ -100,6 +103,7 @@ export async function startFakeBanks(options: FakeBanksOptions): Promise<FakeBan
     port: first === 0 ? 0 : first + offset,
     observe: (line: string) => observe?.(bank, line),
     ...(retryDelaysMs && { retryDelaysMs }),
+    ...(clock && { clock }),
   })
   const keep = <Bank extends { close(): Promise<void> }>(bank: Bank): Bank => {
     started.push(bank)

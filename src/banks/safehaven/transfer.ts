@@ -243,7 +243,7 @@ async function findInList(
   signal: AbortSignal,
 ): Promise<FoundTransfer> {
   const nowMs = context.clock.now()
-  const enquiredMs = timeOfSession(order.enquiryReference, nowMs)
+  const enquiredMs = order.searchFromMs ?? timeOfSession(order.enquiryReference, nowMs)
   if (enquiredMs === undefined) {
     return { kind: 'unknown', cause: 'Safe Haven does not find the reference' }
   }

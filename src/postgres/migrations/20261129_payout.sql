@@ -76,7 +76,7 @@ create index payout_unclear_index on payout (id) where status in ('UNKNOWN', 'MA
 create index payout_paid_index on payout (bank, live, completed_at) where status = 'PAID';
 
 -- Since when this copy of the database is the one that sends: one row. A generation begins when the database was
--- restored or failed over, or nobody sent for five minutes, as then it may be an older copy. A payout of another
+-- restored or failed over, or no instance sent for five minutes, as then it may be an older copy. A payout of another
 -- generation may have been sent without this copy knowing, so the banks are asked first. After a restore that also
 -- holds for new payouts, until `repeats_until`: callers may repeat requests that were lost.
 create table payout_sender (
@@ -88,13 +88,16 @@ create table payout_sender (
   began_at timestamptz(3),
   alive_at timestamptz(3),
   repeats_until timestamptz(3),
+  -- Since when payouts may have been sent that this copy does not know.
+  silent_since timestamptz(3),
   constraint payout_sender_one_row check (id = 1)
 );
 insert into payout_sender (id, generation, epoch) values (1, 1, 0);
 
 -- The generation that sends, and since when. Null until the sequencer has noticed a failover or a restore: nothing may
 -- be sent before. A statement of the transaction that claims, so that both are about the same server.
-create function payout_generation(OUT generation integer, OUT began_at timestamptz) language plpgsql as $$
+create function payout_generation(OUT generation integer, OUT began_at timestamptz, OUT silent_since timestamptz)
+  language plpgsql as $$
   declare
     sender payout_sender%rowtype;
     log record;
@@ -116,6 +119,8 @@ create function payout_generation(OUT generation integer, OUT began_at timestamp
       if sender.epoch <> log.epoch or was_silent then
         update payout_sender p set epoch = log.epoch, system_identifier = log.system_identifier,
           timeline = log.timeline, alive_at = now(), began_at = now(),
+          silent_since = case when was_silent or not is_same_cluster then sender.alive_at
+            else coalesce(p.silent_since, sender.alive_at) end,
           generation = case when sender.alive_at is null then p.generation else p.generation + 1 end,
           repeats_until = case when sender.epoch <> log.epoch and (was_silent or is_same_cluster)
             then now() + interval '1 day' else p.repeats_until end
@@ -129,6 +134,7 @@ create function payout_generation(OUT generation integer, OUT began_at timestamp
     end if;
     generation := sender.generation;
     began_at := sender.began_at;
+    silent_since := sender.silent_since;
   end $$;
 
 -- What happened to a payout, in order.

@@ -1,0 +1,222 @@
+import { createClient } from '@connectrpc/connect'
+import { Pool } from 'pg'
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
+import { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
+import { PauseScope, PayoutStatus } from '../../gen/inflow/payout/v1/payout_pb.ts'
+import { PayoutDecision, PayoutService } from '../../gen/inflow/payout/v1/payout_service_pb.ts'
+import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
+import { readConfig } from '../../src/config/config.ts'
+import {
+  beneficiaryAt,
+  compareBooks,
+  fundBusiness,
+  startPayingBanks,
+  startPayoutInstance,
+} from '../model/payouts.ts'
+import { createTestDatabase } from '../support/database.ts'
+import { grpcClient, grpcTransport } from '../support/grpc-client.ts'
+import { type Instance, startInstance } from '../support/instance.ts'
+import { createMovedClock } from '../support/moved-clock.ts'
+import { waitUntil } from '../support/wait-for.ts'
+import { query } from './standby.ts'
+
+const MINUTE_MS = 60_000
+const HOUR_MS = 60 * MINUTE_MS
+const FUNDS_MINOR = 1_000_000_000n
+/** More than a new beneficiary gets without an approval. */
+const LARGE_MINOR = 20_000_000n
+
+let movedMs = 0
+const clock = { now: () => Date.now() + movedMs }
+let banks: Awaited<ReturnType<typeof startPayingBanks>>
+
+beforeAll(async () => {
+  banks = await startPayingBanks(clock)
+})
+afterAll(() => banks?.close())
+
+/** A database whose clock can be moved, and which can be copied while no instance runs. */
+async function startDatabase() {
+  const { url, drop } = await createTestDatabase()
+  onTestFinished(drop)
+  const pool = new Pool({ connectionString: url })
+  await createMovedClock(pool)
+  await pool.end()
+  await setClock(url)
+  return url
+}
+
+const setClock = (url: string) =>
+  query(url, `update moved_clock set by = interval '1 ms' * ${movedMs}`)
+
+/** @param isDown whether no instance sends meanwhile */
+async function move(url: string, byMs: number, isDown = false): Promise<void> {
+  movedMs += byMs
+  await setClock(url)
+  if (isDown) return
+  await query(url, `update payout_sender set alive_at = alive_at + interval '1 ms' * ${byMs}`)
+}
+
+/** A copy of a database as it is now: of the same cluster and timeline, as an older copy of a data folder is. */
+async function copyDatabase(url: string): Promise<string> {
+  const name = `${new URL(url).pathname.slice(1)}_copy`
+  const at = (path: string) => Object.assign(new URL(url), { pathname: `/${path}` }).href
+  await query(at('postgres'), `create database ${name} template ${new URL(url).pathname.slice(1)}`)
+  onTestFinished(
+    async () => void (await query(at('postgres'), `drop database ${name} with (force)`)),
+  )
+  return at(name)
+}
+
+async function start(url: string): Promise<Instance> {
+  const ports = { HTTP_PORT: '0', GRPC_PORT: '0', RECONCILE_INTERVAL_MINUTES: '0' }
+  const instance = await startInstance(
+    url,
+    readConfig({ ...banks.environment, ...ports }),
+    undefined,
+    clock,
+  )
+  let closed: Promise<void> | undefined
+  const close = () => (closed ??= instance.close())
+  onTestFinished(close)
+  return { ...instance, close }
+}
+
+let serial = 0
+
+/** What a caller asks for, again and again if it has to. */
+function wanted(businessId: string, amountMinor = 50_000n) {
+  serial += 1
+  const beneficiary = beneficiaryAt('PALMPAY', serial)
+  return { businessId, reference: `r${serial}`, amountMinor, beneficiary }
+}
+
+async function request({ client }: Pick<Instance, 'client'>, each: ReturnType<typeof wanted>) {
+  const payouts = client(PayoutService)
+  const { businessId, beneficiary } = each
+  const { resolution } = await payouts.resolveAccountName({ businessId, ...beneficiary })
+  return (await payouts.createPayout({ ...each, resolution })).payout!
+}
+
+const until = ({ client }: Pick<Instance, 'client'>, payoutId: string, status: PayoutStatus) =>
+  waitUntil(async () => {
+    const { payout } = await client(PayoutService).getPayout({ payoutId })
+    return payout?.status === status
+  })
+
+async function expectAgreement(url: string, { client }: Pick<Instance, 'client'>) {
+  const pool = new Pool({ connectionString: url })
+  try {
+    const references = new Set(
+      (await pool.query<{ bank_reference: string }>('select bank_reference from payout')).rows.map(
+        (row) => row.bank_reference,
+      ),
+    )
+    const wrong = await compareBooks(pool, banks.paying)
+    // The banks also have the payouts of other tests.
+    expect(wrong.filter((each) => references.has(each.slice(0, 25)))).toEqual([])
+  } finally {
+    await pool.end()
+  }
+  for await (const { discrepancies } of client(SettlementService).verifyLedger({})) {
+    expect(discrepancies).toEqual([])
+  }
+}
+
+test('a restored copy of an hour ago pays nothing twice that was sent since', async () => {
+  const url = await startDatabase()
+  const before = await start(url)
+  const businessId = await fundBusiness(before.grpcUrl, FUNDS_MINOR)
+  const payouts = (instance: Instance) => instance.client(PayoutService)
+  await payouts(before).pausePayouts({ scope: PauseScope.GLOBAL, reason: 'before the backup' })
+  const [approved, pending] = await Promise.all([
+    request(before, wanted(businessId)),
+    request(before, wanted(businessId, LARGE_MINOR)),
+  ])
+  expect(pending.status).toBe(PayoutStatus.PENDING_APPROVAL)
+  await before.close()
+  const copy = await copyDatabase(url)
+
+  // What the copy does not know.
+  const lost = await start(url)
+  await payouts(lost).resumePayouts({ scope: PauseScope.GLOBAL })
+  const { secret } = await lost
+    .client(AdminService)
+    .issueToken({ name: 'approver', scopes: ['payouts:approve'] })
+  await grpcClient(PayoutService, lost.grpcUrl, secret).approvePayout({ payoutId: pending.id })
+  const after = wanted(businessId)
+  const forgotten = await request(lost, after)
+  for (const { id } of [approved, pending, forgotten]) await until(lost, id, PayoutStatus.PAID)
+  await lost.close()
+
+  await move(copy, HOUR_MS, true)
+  const restored = await start(copy)
+  await waitUntil(async () => {
+    const [row] = await query<{ generation: number }>(copy, 'select generation from payout_sender')
+    return row!.generation === 2
+  })
+  await payouts(restored).resumePayouts({ scope: PauseScope.GLOBAL })
+  await restored.client(EventService).bumpEpoch({})
+  // The banks know them, so they are adopted.
+  for (const { id } of [approved, pending]) await until(restored, id, PayoutStatus.PAID)
+  // The caller repeats what it does not find here, and asks for another one.
+  await waitUntil(async () => {
+    const [row] = await query<{ asks: boolean }>(
+      copy,
+      'select repeats_until > now() as asks from payout_sender',
+    )
+    return row!.asks === true
+  })
+  const repeated = await request(restored, after)
+  expect(repeated).toMatchObject({ bankReference: forgotten.bankReference })
+  await until(restored, repeated.id, PayoutStatus.PAID)
+  const fresh = await request(restored, wanted(businessId))
+  await waitUntil(async () => {
+    const { payout } = await payouts(restored).getPayout({ payoutId: fresh.id })
+    return payout!.detail.includes('no bank knows it yet')
+  })
+  await move(copy, 16 * MINUTE_MS)
+  await until(restored, fresh.id, PayoutStatus.PAID)
+  await expectAgreement(copy, restored)
+})
+
+test.each([
+  ['before the bank has it', 'hang', PayoutStatus.MANUAL_REVIEW],
+  ['after the bank paid it, before the result is stored', 'hang after', PayoutStatus.PAID],
+] as const)(
+  'an instance that is killed %s leaves a payout that is not paid twice',
+  async (_, fault, status) => {
+    const url = await startDatabase()
+    const options = { aheadMs: movedMs, approverToken: () => '' }
+    const killed = await startPayoutInstance(url, banks.environment, options)
+    onTestFinished(() => killed.kill())
+    const client: Instance['client'] = (service) =>
+      createClient(service, grpcTransport(killed.grpcUrl))
+    const businessId = await fundBusiness(killed.grpcUrl, FUNDS_MINOR)
+    const palmPay = banks.paying.find(({ code }) => code === 'PALMPAY')!
+    palmPay.fail('send', fault)
+    const { id, bankReference } = await request({ client }, wanted(businessId))
+    await waitUntil(async () => {
+      const [row] = await query<{ status: string }>(
+        url,
+        `select status from payout where id = '${id}'`,
+      )
+      const isSent = palmPay.book.transfers.has(bankReference) || fault === 'hang'
+      return row!.status === 'SUBMITTING' && isSent
+    })
+    await killed.kill()
+    const other = await start(url)
+    await move(url, 4 * MINUTE_MS)
+    await until(other, id, fault === 'hang' ? PayoutStatus.UNKNOWN : PayoutStatus.PAID)
+    await move(url, 16 * MINUTE_MS)
+    await query(url, `update payout set next_at = now() where id = '${id}'`)
+    await until(other, id, status)
+    if (status === PayoutStatus.MANUAL_REVIEW) {
+      const resend = { payoutId: id, decision: PayoutDecision.RESEND, note: 'not in their books' }
+      await other.client(PayoutService).resolvePayout(resend)
+      await until(other, id, PayoutStatus.PAID)
+    }
+    await expectAgreement(url, other)
+  },
+)

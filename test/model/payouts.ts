@@ -1,0 +1,265 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { type Client, Code, ConnectError } from '@connectrpc/connect'
+import type { Pool } from 'pg'
+import { PayoutDecision, PayoutService } from '../../gen/inflow/payout/v1/payout_service_pb.ts'
+import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
+import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { BANK_FACTS } from '../../src/banks/bank.ts'
+import { type FakeBanks, startFakeBanks } from '../../src/banks/fake/start-fake-banks.ts'
+import type { TransferBook } from '../../src/banks/fake/transfer-book.ts'
+import { nuban } from '../../src/banks/nuban.ts'
+import type { Clock } from '../../src/core/clock.ts'
+import { grpcClient, grpcTransport } from '../support/grpc-client.ts'
+import { openBusinessOver } from '../support/opened-account.ts'
+import { ADMIN_TOKEN } from '../support/service.ts'
+import { waitFor, waitUntil } from '../support/wait-for.ts'
+
+/** What money goes out through: each fake bank with its book, and what makes its requests go wrong. */
+export interface PayingBank {
+  readonly code: keyof typeof BANK_FACTS
+  readonly book: TransferBook
+  /** @param fault as the fake bank names it */
+  fail(operation: 'enquire' | 'send' | 'find', fault: string): void
+}
+
+const payingBank = (
+  code: PayingBank['code'],
+  book: TransferBook,
+  faults: { add(operation: never, fault: never): void },
+  operations: readonly [enquire: string, send: string, find: string],
+): PayingBank => ({
+  code,
+  book,
+  fail(operation, fault) {
+    const own = operations[['enquire', 'send', 'find'].indexOf(operation)]
+    faults.add(own as never, fault as never)
+  },
+})
+
+/** The four fake banks on one clock. A reference that is sent twice is debited twice. */
+export async function startPayingBanks(clock: Clock) {
+  const banks: FakeBanks = await startFakeBanks({
+    port: 0,
+    serviceUrl: 'http://127.0.0.1:9',
+    clock,
+    retryDelaysMs: [],
+  })
+  const own = ['enquire', 'send', 'find'] as const
+  const { '9PSB': ninePsb, PROVIDUS: providus, PALMPAY: palmPay, SAFEHAVEN: safeHaven } = banks
+  const paying = [
+    payingBank('9PSB', ninePsb.transfers.book, ninePsb.transfers.faults, own),
+    payingBank('PROVIDUS', providus.transfers.book, providus.transfers.faults, own),
+    payingBank('PALMPAY', palmPay.outgoing, palmPay.faults, [
+      'queryBankAccount',
+      'payout',
+      'queryPayStatus',
+    ]),
+    payingBank('SAFEHAVEN', safeHaven.outgoing, safeHaven.faults, [
+      'enquiry',
+      'transfer',
+      'status',
+    ]),
+  ]
+  for (const { book } of paying) {
+    book.paysTwice = true
+    book.floatMinor = 10n ** 15n
+  }
+  return { paying, environment: banks.environment, close: banks.close }
+}
+
+/** An instance in a process of its own. */
+export interface PayoutInstance {
+  readonly child: ChildProcess
+  readonly grpcUrl: string
+  readonly payouts: Client<typeof PayoutService>
+  /** Another person. */
+  readonly approver: Client<typeof PayoutService>
+  kill(): Promise<void>
+}
+
+/** How long the service waits for a response of a bank. */
+export const BANK_TIMEOUT_MS = 1_000
+
+/** @param aheadMs how far its own clock is ahead */
+export async function startPayoutInstance(
+  databaseUrl: string,
+  environment: Readonly<Record<string, string>>,
+  { aheadMs, approverToken }: { readonly aheadMs: number; readonly approverToken: () => string },
+): Promise<PayoutInstance> {
+  const timeouts = Object.keys(BANK_FACTS).map((code) => [
+    `BANK_${code}_TIMEOUT_MS`,
+    `${BANK_TIMEOUT_MS}`,
+  ])
+  const child = spawn(process.execPath, [join(import.meta.dirname, 'payout-instance.ts')], {
+    env: {
+      ...environment,
+      ...Object.fromEntries(timeouts),
+      PATH: process.env['PATH'],
+      LOG: process.env['LOG'] ?? 'fatal',
+      RECONCILE_INTERVAL_MINUTES: '0',
+      DATABASE_URL: databaseUrl,
+      ADMIN_TOKEN,
+      AHEAD_MS: `${aheadMs}`,
+    },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const reap = () => child.kill('SIGKILL')
+  process.once('exit', reap)
+  const exited = once(child, 'exit').finally(() => process.off('exit', reap))
+  const lines = createInterface({ input: child.stdout })
+  const grpcUrl = await Promise.race([
+    once(lines, 'line').then(([line]) => String(line)),
+    exited.then(() => Promise.reject(new Error('the instance did not start'))),
+  ])
+  return {
+    child,
+    grpcUrl,
+    payouts: grpcClient(PayoutService, grpcUrl),
+    get approver() {
+      return grpcClient(PayoutService, grpcUrl, approverToken())
+    },
+    async kill() {
+      child.kill('SIGKILL')
+      await exited
+    },
+  }
+}
+
+/** Creates a business with money that is available, in kobo. */
+export async function fundBusiness(grpcUrl: string, availableMinor: bigint): Promise<string> {
+  const { businessId, accountNumber } = await openBusinessOver(grpcTransport(grpcUrl))
+  const sessionId = `funds-${businessId}`
+  await grpcClient(TransactionService, grpcUrl).recordPayment({
+    ...{ bank: Bank.BANK_PROVIDUS, accountNumber, sessionId, amountMinor: availableMinor },
+  })
+  const settlements = grpcClient(SettlementService, grpcUrl)
+  await waitFor(async () => {
+    const { transactionCount } = await settlements.previewSettlement({ businessId, force: true })
+    if (transactionCount !== 1n) throw new Error('the payment is not numbered yet')
+  })
+  await settlements.settle({ businessId, force: true })
+  await waitUntil(async () => {
+    const { balance } = await settlements.getBalance({ businessId })
+    return balance?.availableMinor === availableMinor
+  })
+  return businessId
+}
+
+/** An account at a bank of ours, or at another one, by a serial number. */
+export function beneficiaryAt(code: PayingBank['code'] | undefined, serial: number) {
+  const bankCode = code === undefined ? '000013' : BANK_FACTS[code].interbankCode
+  const nubanCode = code === undefined ? '058' : BANK_FACTS[code].nubanCode
+  return { bankCode, accountNumber: nuban(nubanCode, 100_000_000 + serial), accountName: '' }
+}
+
+const TRANSIENT: ReadonlySet<Code> = new Set([
+  Code.Unavailable,
+  Code.DeadlineExceeded,
+  Code.Aborted,
+  Code.Internal,
+  Code.Unknown,
+  Code.Canceled,
+  Code.ResourceExhausted,
+])
+
+/** Repeats a call until an instance answers it; a repeat changes nothing. @returns undefined if it was refused */
+export async function insist<T>(
+  instances: readonly PayoutInstance[],
+  first: number,
+  call: (instance: PayoutInstance) => Promise<T>,
+): Promise<T | undefined> {
+  let at = first
+  return waitFor(async () => {
+    return call(instances[at++ % instances.length] as PayoutInstance).catch((error: unknown) => {
+      if (TRANSIENT.has(ConnectError.from(error).code)) throw error
+      return undefined
+    })
+  })
+}
+
+/** Which payouts are not as the bank has them. Returned ones and their steps are final too. */
+export async function compareBooks(pool: Pool, banks: readonly PayingBank[]): Promise<string[]> {
+  const { rows } = await pool.query<{
+    reference: string
+    status: string
+    bank: string | null
+    amount: string
+    account: string
+  }>(
+    `select bank_reference as reference, status, bank, amount_minor as amount, account_number as account from payout`,
+  )
+  const wrong: string[] = []
+  const known = new Map(rows.map((row) => [row.reference, row]))
+  const seen = new Set<string>()
+  for (const { code, book } of banks) {
+    for (const [reference, transfer] of book.transfers) {
+      const row = known.get(reference)
+      const at = `${reference} at ${code}`
+      if (row === undefined) wrong.push(`${at}: no payout of ours`)
+      else if (row.bank !== code) wrong.push(`${at}: ours is ${row.status} at ${row.bank}`)
+      if (seen.has(reference) || transfer.debits !== 1) wrong.push(`${at}: paid twice`)
+      seen.add(reference)
+      if (row === undefined) continue
+      if (`${transfer.amountMinor} ${transfer.accountNumber}` !== `${row.amount} ${row.account}`) {
+        wrong.push(`${at}: other details`)
+      }
+      const expected = { paid: 'PAID', failed: 'FAILED', returned: 'RETURNED', pending: '' }
+      if (row.status !== expected[transfer.state]) {
+        wrong.push(`${at}: ${transfer.state}, ours is ${row.status}`)
+      }
+    }
+  }
+  for (const { reference, status } of rows) {
+    const isUnpaid = ['FAILED', 'REJECTED', 'CANCELLED', 'EXPIRED'].includes(status)
+    if (!seen.has(reference) && !isUnpaid) wrong.push(`${reference}: ${status}, no bank has it`)
+  }
+  return wrong
+}
+
+const DECISIONS = {
+  paid: PayoutDecision.MARK_PAID,
+  returned: PayoutDecision.MARK_PAID,
+  failed: PayoutDecision.MARK_FAILED,
+  pending: PayoutDecision.ASK_AGAIN,
+} as const
+
+/** Decides what waits for an operator, by the books of the banks. @returns how many there were */
+export async function decideByBooks(
+  pool: Pool,
+  banks: readonly PayingBank[],
+  payouts: Client<typeof PayoutService>,
+): Promise<number> {
+  const { rows } = await pool.query<{ id: string; reference: string }>(
+    `select id, bank_reference as reference from payout where status = 'MANUAL_REVIEW'`,
+  )
+  for (const { id: payoutId, reference } of rows) {
+    const resolve = (decision: PayoutDecision) =>
+      payouts.resolvePayout({ payoutId, decision, note: 'the books' })
+    for (const { book } of banks) book.elapse(0)
+    const state = banks.map(({ book }) => book.transfers.get(reference)).find(Boolean)?.state
+    const decided =
+      state === undefined
+        ? resolve(PayoutDecision.RESEND).catch(() => resolve(PayoutDecision.MARK_FAILED))
+        : resolve(DECISIONS[state])
+    // It may have moved since.
+    await decided.catch(ConnectError.from)
+  }
+  return rows.length
+}
+
+/** Whether the available balance of any business was ever below zero, by the events in their order. */
+export async function everNegative(pool: Pool): Promise<string[]> {
+  const { rows } = await pool.query<{ text: string }>(
+    `select running::text as text from (
+        select business_id, business_sequence,
+          sum(available_minor) over (partition by business_id, live order by business_sequence) as available,
+          sum(pending_minor) over (partition by business_id, live order by business_sequence) as pending
+        from money_event
+      ) running where available < 0 or pending < 0 limit 5`,
+  )
+  return rows.map(({ text }) => text)
+}
