@@ -32,14 +32,17 @@ import { PaymentHourEntity } from '../overview/figures/payment-hour.entity.ts'
 import { ReviewNoteEntity } from '../overview/review-note.entity.ts'
 import {
   FloatEntity,
+  PayoutBatchEntity,
   PayoutBeneficiaryEntity,
   PayoutDayEntity,
   PayoutEntity,
+  PayoutItemEntity,
   PayoutPauseEntity,
   PayoutPolicyEntity,
   PayoutPostingEntity,
   PayoutRefundEntity,
   PayoutStepEntity,
+  SettlementPayoutEntity,
 } from '../payouts/payout.entity.ts'
 import type { Entities } from '../postgres/orm.ts'
 import { RunEntity } from '../reconciliation/run.entity.ts'
@@ -127,5 +130,8 @@ export const ENTITIES: Entities = [
   PayoutBeneficiaryEntity,
   PayoutPauseEntity,
   PayoutPolicyEntity,
+  PayoutBatchEntity,
+  PayoutItemEntity,
+  SettlementPayoutEntity,
   FloatEntity,
 ]

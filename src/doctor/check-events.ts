@@ -15,6 +15,7 @@ const DAY_SECONDS = 86_400
 const FOLLOWERS = {
   figures: 'the hourly figures of payments',
   settlement: 'the balances due for settlement',
+  payouts: 'the payouts of settlements',
 } as const
 
 /** Checks how long events and webhooks wait, and whether old events are deleted. */

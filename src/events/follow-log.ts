@@ -7,7 +7,7 @@ import { type LogState, readLogState } from './log-state.ts'
 /** A follower keeps something up to date from the event log, with a position of its own. */
 export interface LogFollower {
   /** Identifies its rows in `log_follower`, and it in the log and the metrics. */
-  readonly name: 'figures' | 'settlement'
+  readonly name: 'figures' | 'settlement' | 'payouts'
   /** Locks what it writes until the commit. @returns false: another instance follows */
   lock(client: PoolClient): Promise<boolean>
   /**
@@ -178,7 +178,7 @@ export async function readPlace(
   })
   const row = rows[0]
   if (row === undefined)
-    throw new Error('the rows of the followers, which the first migration inserts, are missing')
+    throw new Error('the rows of the followers, which migrations insert, are missing')
   return {
     position: BigInt(row.position),
     epoch: row.epoch,
@@ -226,7 +226,7 @@ export async function readFollowerLags(client: Queryable): Promise<readonly Foll
     name: 'log-follower-lags',
     text: `select f.name, f.set_aside::float8 as "setAside",
         greatest(0, extract(epoch from clock_timestamp() - l.logged_at))::float8 as seconds
-      from (values ('figures'), ('settlement')) k(name)
+      from (values ('figures'), ('settlement'), ('payouts')) k(name)
       cross join lateral (select * from log_follower where name = k.name
         order by position desc limit 1) f
       left join lateral (select logged_at from event_log where position > f.position

@@ -7,7 +7,8 @@ import { type FieldFault, invalidFields } from '../core/errors.ts'
 import { AMOUNT_MINOR_MAX } from '../core/money.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import { PayoutPolicyEntity } from './payout.entity.ts'
-import { DEFAULT_POLICY, type FeeBand, feeOf, type PayoutPolicy } from './policy.ts'
+import { DEFAULT_POLICY, type FeeBand, feeOf, type PayoutPolicy, type SettleTo } from './policy.ts'
+import { type NameContext, resolveAccount } from './resolve-name.ts'
 
 /** The rules of a business and those of the installation; the defaults where none are stated. */
 export async function readPolicies(
@@ -34,15 +35,22 @@ export async function getPolicy({ database }: Runtime, businessId: string): Prom
 /** The rules of an installation that states none: those of each business hold alone. */
 const UNLIMITED: PayoutPolicy = { ...DEFAULT_POLICY, coolDownHours: 0 }
 
-/** Replaces the rules of a business; empty: of the installation. @throws Fault not_found, validation_failed */
+/**
+ * Replaces the rules of a business; empty: of the installation. A bank states the name of a new account for settlements.
+ *
+ * @throws Fault not_found, validation_failed, name_mismatch, bank_unavailable
+ */
 export async function updatePolicy(
-  { database, clock }: Runtime,
+  context: Runtime & NameContext,
   businessId: string,
-  policy: PayoutPolicy,
+  requested: PayoutPolicy,
   actor: Actor,
 ): Promise<PayoutPolicy> {
-  const faults = policyFaults(businessId, policy)
+  const { database, clock } = context
+  const faults = policyFaults(businessId, requested)
   if (faults.length > 0) throw invalidFields(faults)
+  const settleTo = await nameSettleTo(context, businessId, requested)
+  const policy = { ...requested, settleTo }
   await database.orm.em.fork().transactional(async (em) => {
     if (businessId !== '') await findBusiness(em, businessId)
     const before = await em.findOne(PayoutPolicyEntity, { businessId })
@@ -61,6 +69,32 @@ export async function updatePolicy(
     })
   })
   return policy
+}
+
+/** The account for settlements as a bank states it, unless it is the one of the present rules. */
+async function nameSettleTo(
+  context: Runtime & NameContext,
+  businessId: string,
+  { settleTo }: PayoutPolicy,
+): Promise<SettleTo | null> {
+  if (settleTo === null) return null
+  const before = (await getPolicy(context, businessId)).settleTo
+  const { bankCode, accountNumber, accountName } = settleTo
+  const isSame =
+    before !== null &&
+    before.accountNumber === accountNumber &&
+    before.bankCode === context.institutions.find(bankCode)?.code &&
+    (accountName === '' || before.accountName === accountName)
+  if (isSame) return before
+  const account = { ...settleTo, field: 'policy.settleTo' }
+  const owner = { businessId, live: true }
+  const request = { resolution: '', account }
+  const { destination } = await resolveAccount(context, owner, request, context.clock.now())
+  return {
+    bankCode: destination.bankCode,
+    accountNumber: destination.accountNumber,
+    accountName: destination.accountName,
+  }
 }
 
 function policyFaults(businessId: string, { fees, settleTo }: PayoutPolicy): FieldFault[] {

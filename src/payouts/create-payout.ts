@@ -103,7 +103,10 @@ export async function createPayout(
 }
 
 /** The largest narration. */
-const NARRATION_MAX = 100
+export const NARRATION_MAX = 100
+
+/** How references of payouts of settlements begin: no other payout may have such a one. */
+export const SETTLEMENT_REFERENCE = 'settlement:'
 
 /** A payout that refunds and settles nothing, and is in no batch. */
 export const NO_ORIGIN = { transactionId: '', refundedSessionId: '', settlementId: '', batchId: '' }
@@ -128,24 +131,28 @@ export function replay(payout: Payout, isSame: boolean) {
  * Reserves a payout, under the lock that orders the settlements, reversals and payouts of a balance: what is available
  * never falls below zero because of it, whatever other requests, at whatever instance, run beside it.
  *
- * @param steps further steps of the same transaction
+ * @param prepare decides what is known only once the balance is locked, unless the reference was used before. Rows are
+ * locked after balances, as reversals do.
  */
 export async function reserve(
   context: PayoutContext,
   reservation: Reservation,
-  steps: ReservationSteps = {},
+  prepare?: (client: PoolClient) => Promise<Pick<Reservation, 'source' | 'amountMinor'>>,
 ): Promise<{ readonly payout: Payout; readonly replayed: boolean }> {
   const { database, semaphore, onCommit, wake } = context
-  const { businessId } = reservation
+  const { businessId, purpose, reference } = reservation
+  if (purpose !== 'SETTLEMENT' && reference.startsWith(SETTLEMENT_REFERENCE)) {
+    const message = `must not begin with "${SETTLEMENT_REFERENCE}"`
+    throw invalidFields([{ field: 'reference', message }])
+  }
   const policies = await readPolicies(database.orm.em.fork(), businessId)
   const result = await semaphore(() =>
     inTransaction(database.durablePool, async (client) => {
-      await steps.lock?.(client)
       if (isLimited(policies.installation)) await lockInstallation(client, reservation.live)
       await client.query('select lock_settled($1, $2, false)', [businessId, reservation.live])
       const original = await findByReference(client, reservation)
       if (original !== undefined) return replay(original, isSameReservation(original, reservation))
-      const decided = { ...reservation, ...(await steps.prepare?.(client)) }
+      const decided = { ...reservation, ...(await prepare?.(client)) }
       const payout = await reserveLocked(context, client, decided, policies)
       return { payout, replayed: false }
     }),
@@ -157,13 +164,6 @@ export async function reserve(
   return result
 }
 
-interface ReservationSteps {
-  /** Runs before the locks of the balance: rows are locked before balances, as reversals do. */
-  readonly lock?: (client: PoolClient) => Promise<void>
-  /** Runs after the locks, unless the reference was used before, and decides what was not known before. */
-  readonly prepare?: (client: PoolClient) => Promise<Pick<Reservation, 'source' | 'amountMinor'>>
-}
-
 /** Another request with the reference came first. */
 function isSameReservation(original: Payout, { resolved, ...reservation }: Reservation): boolean {
   const { destination } = original
@@ -173,6 +173,7 @@ function isSameReservation(original: Payout, { resolved, ...reservation }: Reser
     (reservation.amountMinor === 0n || original.amountMinor === reservation.amountMinor) &&
     original.narration === reservation.narration &&
     original.transactionId === reservation.transactionId &&
+    original.batchId === reservation.batchId &&
     destination.bankCode === resolved.destination.bankCode &&
     destination.accountNumber === resolved.destination.accountNumber
   )
@@ -256,7 +257,7 @@ async function reserveLocked(
 }
 
 /** @throws Fault payouts_paused */
-async function requireNotPaused(client: Queryable, businessId: string): Promise<void> {
+export async function requireNotPaused(client: Queryable, businessId: string): Promise<void> {
   const { rows } = await client.query<{ reason: string }>(
     "select reason from payout_pause where scope = 'BUSINESS' and target = $1",
     [businessId],
@@ -315,6 +316,8 @@ async function requireBalance(
   { businessId, live, source, amountField }: Reservation,
   totalMinor: bigint,
 ): Promise<void> {
+  // A held payment is in no balance; the request for its return has locked it.
+  if (source === 'held') return
   const balance = await readCurrentBalance(client, { businessId, live })
   const hasMinor = source === 'available' ? balance.availableMinor : balance.pendingMinor
   if (hasMinor >= totalMinor) return

@@ -1,12 +1,13 @@
+import type { PoolClient } from 'pg'
 import { type AuditAction, appendAudit } from '../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../auth/caller.ts'
 import { Fault } from '../core/errors.ts'
-import type { Queryable } from '../postgres/in-transaction.ts'
 import { inTransaction } from '../postgres/in-transaction.ts'
 import { type PayoutContext, requesterOf } from './create-payout.ts'
 import { NEVER_SEEN, type Payout, type PayoutStatus, RETURN_CHECKS_HOURS } from './payout.ts'
+import { completePaidReturn } from './refund-transaction.ts'
 import { askBank } from './send-payouts.ts'
-import { changePayout, findPayout, lockPayout, type PayoutChange } from './store.ts'
+import { changeIn, findPayout, lockPayout, type PayoutChange } from './store.ts'
 
 interface Decision {
   readonly payoutId: string
@@ -192,6 +193,7 @@ async function decide(
       { actor: requesterOf(actor), ...change },
       clock.now(),
     )
+    await completePaidReturn(client, after, actor, clock.now())
     await appendAudit(client, actor, {
       action,
       targetId: payout.id,
@@ -211,12 +213,12 @@ async function decide(
 }
 
 async function changeLocked(
-  client: Queryable,
+  client: PoolClient,
   payout: Payout,
   change: PayoutChange,
   nowMs: number,
 ): Promise<Payout> {
-  const after = await changePayout(client, payout, change, nowMs)
+  const after = await changeIn(client, payout, change, nowMs)
   // No other transaction changes a locked row.
   if (after === undefined) throw notPending(payout)
   return after

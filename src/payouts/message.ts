@@ -2,10 +2,13 @@ import { create } from '@bufbuild/protobuf'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
 import {
+  type PayoutBatch as BatchMessage,
   type Pause as PauseMessage,
   PauseSchema,
   PauseScope,
   PauseScopeSchema,
+  PayoutBatchSchema,
+  type PayoutItem,
   type Payout as PayoutMessage,
   PayoutPolicySchema,
   PayoutPurposeSchema,
@@ -20,8 +23,10 @@ import {
 import type { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import type { BankCode } from '../banks/bank.ts'
 import { fromBankCode, toBankCode } from '../banks/message.ts'
+import { assert } from '../core/errors.ts'
 import { CURRENCY } from '../core/money.ts'
 import { encodeEvent } from '../events/message.ts'
+import type { Batch, BatchItem } from './batch.ts'
 import type { Pause, PauseTarget, Payout, PayoutPurpose, PayoutStatus, Step } from './payout.ts'
 import type { PayoutPolicy } from './policy.ts'
 
@@ -62,6 +67,22 @@ export function toPayoutMessage(payout: Payout): PayoutMessage {
     batchId: payout.batchId,
     refundedSessionId: payout.refundedSessionId,
   })
+}
+
+export function toBatchMessage(batch: Batch): BatchMessage {
+  const { detailsHash: _, approvalReason: __, createdAtMs, ...fields } = batch
+  return create(PayoutBatchSchema, { ...fields, createdAt: timestampFromMs(createdAtMs) })
+}
+
+export function toBatchItem({
+  reference,
+  amountMinor,
+  beneficiary,
+  narration,
+}: PayoutItem): BatchItem {
+  assert(beneficiary, 'validation requires a beneficiary')
+  const { bankCode, accountNumber, accountName } = beneficiary
+  return { reference, amountMinor, bankCode, accountNumber, accountName, narration }
 }
 
 /** The event of a payout, encoded without its position in the event log. What operators note about it is left out. */

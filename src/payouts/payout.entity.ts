@@ -118,7 +118,7 @@ export const PayoutEntity = defineEntity({
       expression:
         "purpose in ('PAYOUT', 'REFUND', 'SETTLEMENT') and (purpose = 'REFUND') = (transaction_id is not null) and (purpose = 'SETTLEMENT') = (settlement_id is not null)",
     },
-    { name: 'payout_source', expression: "source in ('available', 'pending')" },
+    { name: 'payout_source', expression: "source in ('available', 'pending', 'held')" },
     {
       name: 'payout_status',
       expression:
@@ -155,11 +155,11 @@ export const PayoutStepEntity = defineEntity({
 
 /** The legal postings: see TRANSITIONS in payout.ts. */
 const MOVEMENTS = `case kind
-    when 'reservation' then debit_account in ('available', 'pending') and credit_account = 'reserved'
-    when 'payment' then debit_account = 'reserved' and credit_account = 'paid_out'
+    when 'reservation' then debit_account in ('available', 'pending', 'held') and credit_account = 'reserved'
+    when 'payment' then debit_account = 'reserved' and credit_account in ('paid_out', 'held')
     when 'fee' then debit_account = 'reserved' and credit_account = 'fees'
     when 'duty' then debit_account = 'reserved' and credit_account = 'duty'
-    when 'release' then debit_account = 'reserved' and credit_account in ('available', 'pending')
+    when 'release' then debit_account = 'reserved' and credit_account in ('available', 'pending', 'held')
     when 'return' then debit_account = 'paid_out' and credit_account = 'available'
     else false end`
 
@@ -221,7 +221,10 @@ export const PayoutBeneficiaryEntity = defineEntity({
   ],
 })
 
-/** What was refunded of a payment, or is reserved for refunds: never more than was credited. */
+/**
+ * What was refunded of a payment, or is reserved for refunds: never more than was credited. `pendingMinor` is what refunds
+ * took from the pending balance and did not give back there.
+ */
 export const PayoutRefundEntity = defineEntity({
   name: 'PayoutRefund',
   tableName: 'payout_refund',
@@ -229,11 +232,16 @@ export const PayoutRefundEntity = defineEntity({
     transactionId: p.text().collation('C').primary(),
     amountMinor: p.bigint(),
     refundedMinor: p.bigint(),
+    pendingMinor: p.bigint(),
   },
   checks: [
     {
       name: 'payout_refund_refunded',
       expression: 'refunded_minor >= 0 and refunded_minor <= amount_minor',
+    },
+    {
+      name: 'payout_refund_pending',
+      expression: 'pending_minor >= 0 and pending_minor <= amount_minor',
     },
   ],
 })
@@ -283,6 +291,76 @@ export const PayoutPolicyEntity = defineEntity({
     {
       name: 'payout_policy_settle_to',
       expression: "settle_to is null or business_id <> ''",
+    },
+  ],
+})
+
+/** Payouts that were requested together. */
+export const PayoutBatchEntity = defineEntity({
+  name: 'PayoutBatch',
+  tableName: 'payout_batch',
+  properties: {
+    id: p.text().collation('C').primary(),
+    businessId: p.text(),
+    live: p.boolean(),
+    reference: p.text(),
+    count: p.integer(),
+    sumMinor: p.bigint(),
+    detailsHash: p.text(),
+    requestedBy: p.text(),
+    approvalReason: p.text(),
+    createdAt: p.datetime(3),
+  },
+  uniques: [{ properties: ['businessId', 'live', 'reference'] }],
+  indexes: [{ properties: ['businessId', 'id'] }],
+})
+
+/** An item of a batch. It waits for a bank to name its account as long as it has a `nextAt`. */
+export const PayoutItemEntity = defineEntity({
+  name: 'PayoutItem',
+  tableName: 'payout_item',
+  properties: {
+    batchId: p.text().collation('C').primary(),
+    number: p.integer().primary().autoincrement(false),
+    reference: p.text(),
+    amountMinor: p.bigint(),
+    bankCode: p.text(),
+    accountNumber: p.text(),
+    accountName: p.text(),
+    narration: p.text(),
+    nextAt: p.datetime(3).nullable(),
+    /** Why it has no payout; empty: it has one, or waits. */
+    reason: p.text().default(''),
+    detail: p.text().default(''),
+  },
+  indexes: [
+    {
+      name: 'payout_item_due_index',
+      expression: (columns, _table, indexName) =>
+        `create index ${indexName} on "payout_item" (${columns.nextAt}) where next_at is not null`,
+    },
+  ],
+})
+
+/** A completed settlement that is paid out. `nextAt` is when it is looked at next; null: never. */
+export const SettlementPayoutEntity = defineEntity({
+  name: 'SettlementPayout',
+  tableName: 'settlement_payout',
+  properties: {
+    settlementId: p.text().primary(),
+    businessId: p.text(),
+    live: p.boolean(),
+    netMinor: p.bigint(),
+    /** How often nothing could be requested. */
+    refusals: p.integer().default(0),
+    detail: p.text().default(''),
+    nextAt: p.datetime(3).nullable(),
+  },
+  indexes: [
+    {
+      name: 'settlement_payout_due_index',
+      expression: (columns, _table, indexName) =>
+        `create index ${indexName} on "settlement_payout" (${columns.nextAt}) where next_at is not null`,
     },
   ],
 })

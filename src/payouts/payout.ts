@@ -64,8 +64,11 @@ export function isFinal(status: PayoutStatus): boolean {
 /** What a payout is for. */
 export type PayoutPurpose = 'PAYOUT' | 'REFUND' | 'SETTLEMENT'
 
-/** The balance that a payout is paid from. */
-export type Source = 'available' | 'pending'
+/**
+ * The ledger account that a payout is paid from. `held`: it returns a held payment, which is in no balance, and whose
+ * reversal follows in the commit that states the payout PAID.
+ */
+export type Source = 'available' | 'pending' | 'held'
 
 /** Where the money goes. */
 export interface Destination {
@@ -150,8 +153,16 @@ export interface BalanceChange {
 
 type Money = Pick<Payout, 'source' | 'amountMinor' | 'feeMinor' | 'dutyMinor'>
 
-/** The postings that a payout makes when it reaches a status; PENDING_APPROVAL or APPROVED at first. */
-export function postingsOf(payout: Money, to: PayoutStatus, isNew = false): PayoutPosting[] {
+/**
+ * The postings that a payout makes when it reaches a status; PENDING_APPROVAL or APPROVED at first.
+ *
+ * @param releasedTo where the money goes back to: `available` if the payment of a pending refund was settled meanwhile
+ */
+export function postingsOf(
+  payout: Money,
+  to: PayoutStatus,
+  { isNew = false, releasedTo = payout.source } = {},
+): PayoutPosting[] {
   const { source, amountMinor, feeMinor, dutyMinor } = payout
   const total = totalOf(payout)
   const posting = (
@@ -164,7 +175,8 @@ export function postingsOf(payout: Money, to: PayoutStatus, isNew = false): Payo
   switch (to) {
     case 'PAID':
       return [
-        ...posting('payment', 'reserved', 'paid_out', amountMinor),
+        // The reversal of a held payment takes it from there.
+        ...posting('payment', 'reserved', source === 'held' ? 'held' : 'paid_out', amountMinor),
         ...posting('fee', 'reserved', 'fees', feeMinor),
         ...posting('duty', 'reserved', 'duty', dutyMinor),
       ]
@@ -172,7 +184,7 @@ export function postingsOf(payout: Money, to: PayoutStatus, isNew = false): Payo
     case 'REJECTED':
     case 'CANCELLED':
     case 'EXPIRED':
-      return posting('release', 'reserved', source, total)
+      return posting('release', 'reserved', releasedTo, total)
     case 'RETURNED':
       return posting('return', 'paid_out', 'available', amountMinor)
     default:

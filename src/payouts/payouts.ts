@@ -5,7 +5,9 @@ import type { Runtime } from '../postgres/runtime.ts'
 import { createSemaphore } from '../postgres/semaphore.ts'
 import type { PayoutContext } from './create-payout.ts'
 import { createReadFloats } from './float.ts'
+import { createPaySettlements } from './pay-settlements.ts'
 import type { Payout } from './payout.ts'
+import { createRequestItems } from './request-items.ts'
 import { createPayoutRpc } from './rpc.ts'
 import { createSendPayouts } from './send-payouts.ts'
 
@@ -20,7 +22,7 @@ interface Options {
   readonly onPaid: (payout: Payout) => Promise<void>
 }
 
-/** The payouts of this process: its RPCs, and the loops that send, ask and read floats. */
+/** The payouts of this process: its RPCs, and the loops that send, ask, read floats and pay settlements. */
 export function createPayouts(
   runtime: Runtime,
   { bankOf, encrypter, institutions, isOpen, onPaid }: Options,
@@ -31,19 +33,26 @@ export function createPayouts(
     encrypter,
     institutions,
     semaphore: createSemaphore(REQUESTS_MAX),
-    wake: () => sender.wake(),
+    wake: () => {
+      sender.wake()
+      items.wake()
+    },
   }
   const sender = createSendPayouts(context, { isOpen, onPaid })
   const floats = createReadFloats(context)
+  const settlements = createPaySettlements(context)
+  const items = createRequestItems(context)
   return {
     context,
     rpc: createPayoutRpc(context),
     start() {
       sender.start()
       floats.start()
+      settlements.start()
+      items.start()
     },
     async stop() {
-      await Promise.all([sender.stop(), floats.stop()])
+      await Promise.all([sender.stop(), floats.stop(), settlements.stop(), items.stop()])
     },
   }
 }

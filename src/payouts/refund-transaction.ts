@@ -5,6 +5,7 @@ import { newId } from '../core/ids.ts'
 import { formatAmount } from '../core/money.ts'
 import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
 import { getLocked } from '../transactions/find-transactions.ts'
+import { reverseLocked } from '../transactions/reverse-transaction.ts'
 import type { StoredTransaction } from '../transactions/transaction.ts'
 import {
   NO_ORIGIN,
@@ -31,7 +32,8 @@ export interface RefundRequest {
 
 /**
  * Refunds a payment: reserves a payout to its payer, or to another account if a second person approves. All refunds of a
- * payment together never exceed it; the database enforces that.
+ * payment together never exceed it; the database enforces that. The refund of a held payment whose return was requested
+ * completes the return once it is paid.
  *
  * @throws Fault not_found, not_refundable, refund_exceeds_payment, validation_failed, duplicate_reference,
  * insufficient_balance, payouts_paused, bank_unavailable, unavailable
@@ -69,10 +71,7 @@ export async function refundTransaction(
     refundedSessionId: transaction.sessionId,
     amountField,
   }
-  const result = await reserve(context, reservation, {
-    lock: async (client) => void (await getLocked(client, transactionId)),
-    prepare: (client) => addRefund(client, request),
-  })
+  const result = await reserve(context, reservation, (client) => addRefund(client, request))
   const refundableMinor =
     transaction.amountMinor - (await refundedMinor(durablePool, transactionId))
   return { ...result, refundableMinor }
@@ -84,9 +83,30 @@ function requireRefundable({ status, imported, variance }: StoredTransaction): v
   if (imported) throw refuse('The payment was imported: its money is in no balance here')
   if (status !== 'SUCCESS')
     throw refuse(`The payment is ${status}: only a successful one can be refunded`)
-  const hold = variance?.hold
-  if (hold !== undefined && hold !== 'ACCEPTED')
-    throw refuse('The payment is on hold: return it instead')
+  if (variance?.hold === 'HELD') throw refuse('The payment is on hold: request its return first')
+}
+
+/** Whether the payment is held, and its return was requested: the refund completes the return. */
+function isReturned({ variance }: StoredTransaction): boolean {
+  return variance?.hold === 'RETURN_REQUESTED'
+}
+
+/**
+ * Completes the return of a held payment, in the transaction that states its refund PAID: the money is on its way back, so
+ * the payment is reversed.
+ */
+export async function completePaidReturn(
+  client: PoolClient,
+  { id, source, status, transactionId }: Payout,
+  actor: Actor,
+  nowMs: number,
+): Promise<void> {
+  if (source !== 'held' || status !== 'PAID') return
+  const transaction = await getLocked(client, transactionId)
+  // A paid one is asked about again.
+  if (transaction.status === 'REVERSED') return
+  const reversal = { reason: `returned by the payout ${id}`, nowMs }
+  await reverseLocked(client, transaction, reversal, actor, 'transaction.complete_return')
 }
 
 /** The payer of the payment, or the account that the request names. @throws Fault validation_failed, … */
@@ -115,9 +135,10 @@ function resolveRecipient(
 }
 
 /**
- * Adds to the refunds of a payment whose row and balance are locked.
+ * Adds to the refunds of a payment whose balance is locked.
  *
- * @returns its amount, and the balance that it is paid from: a settled payment is available
+ * @returns its amount, and the balance that it is paid from: `pending` until the payment is settled, as long as that has
+ * enough of it. What was refunded from there and sent back by the bank is available. A payment that is returned is `held`.
  * @throws Fault not_refundable, refund_exceeds_payment
  */
 async function addRefund(
@@ -135,12 +156,35 @@ async function addRefund(
       facts: { refundable_minor: `${left}` },
     })
   }
+  if (isReturned(transaction) && amountMinor !== transaction.amountMinor) {
+    const message = 'must be all of the payment: its return was requested'
+    throw invalidFields([{ field: amountField, message }])
+  }
+  const isPending =
+    !isReturned(transaction) &&
+    !transaction.settled &&
+    (await pendingLeft(client, transaction)) >= amountMinor
   await client.query(
-    `insert into payout_refund (transaction_id, amount_minor, refunded_minor) values ($1, $2, $3)
-      on conflict (transaction_id) do update set refunded_minor = payout_refund.refunded_minor + excluded.refunded_minor`,
-    [transactionId, transaction.amountMinor, amountMinor],
+    `insert into payout_refund as refund (transaction_id, amount_minor, refunded_minor, pending_minor)
+      values ($1, $2, $3, $4)
+      on conflict (transaction_id) do update set refunded_minor = refund.refunded_minor + $3,
+        pending_minor = refund.pending_minor + $4`,
+    [transactionId, transaction.amountMinor, amountMinor, isPending ? amountMinor : 0n],
   )
-  return { amountMinor, source: transaction.settled ? 'available' : 'pending' }
+  if (isReturned(transaction)) return { amountMinor, source: 'held' }
+  return { amountMinor, source: isPending ? 'pending' : 'available' }
+}
+
+/** What refunds have left of the pending money of a payment. */
+async function pendingLeft(
+  client: PoolClient,
+  { id, amountMinor }: StoredTransaction,
+): Promise<bigint> {
+  const { rows } = await client.query<{ minor: string }>(
+    'select minor from refunded_pending($1) r (minor)',
+    [id],
+  )
+  return amountMinor - BigInt(rows[0]?.minor ?? 0)
 }
 
 async function refundedMinor(on: Queryable, transactionId: string): Promise<bigint> {

@@ -4,11 +4,15 @@ import { PayoutDecision, type PayoutService } from '../../gen/inflow/payout/v1/p
 import { actorOf, restrictionOf } from '../auth/caller.ts'
 import { fromBankCode } from '../banks/message.ts'
 import { getBusiness } from '../businesses/get-business.ts'
+import { amountInWords } from '../core/amount-in-words.ts'
 import { assert, Fault } from '../core/errors.ts'
 import { cutPage, readPage } from '../postgres/page-token.ts'
 import { fromTimestamp } from '../protobuf/values.ts'
+import { findBatch, listBatches, listRefused } from './batch.ts'
 import { getPolicy, updatePolicy } from './change-policy.ts'
+import { createBatch } from './create-batch.ts'
 import { createPayout, type PayoutContext } from './create-payout.ts'
+import { approveBatch, rejectBatch } from './decide-batch.ts'
 import {
   approvePayout,
   cancelPayout,
@@ -19,6 +23,8 @@ import {
 import { listFloats } from './float.ts'
 import { listBeneficiaries, listPayouts, listSteps } from './list-payouts.ts'
 import {
+  toBatchItem,
+  toBatchMessage,
   toPauseMessage,
   toPauseTarget,
   toPayoutMessage,
@@ -121,6 +127,36 @@ export function createPayoutRpc(context: PayoutContext): ServiceImpl<typeof Payo
         }),
       )
       return { payouts: rows.map(toPayoutMessage), nextPageToken }
+    },
+    async createPayouts(request, call) {
+      const { businessId, reference, validateOnly: isValidatedOnly } = request
+      const items = request.items.map(toBatchItem)
+      const details = { businessId, live: isLive(request), reference, items, isValidatedOnly }
+      const { batch, replayed } = await createBatch(context, details, actorOf(call))
+      return { batch: toBatchMessage(batch), sumInWords: amountInWords(batch.sumMinor), replayed }
+    },
+    async getBatch(request) {
+      return read(async (on) => {
+        const batch = await findBatch(on, request)
+        if (batch === undefined) throw new Fault('not_found', 'There is no such batch')
+        const refused = [...(await listRefused(on, batch.id))]
+        return { batch: toBatchMessage(batch), sumInWords: amountInWords(batch.sumMinor), refused }
+      })
+    },
+    async listBatches(request) {
+      await getBusiness(database, request.businessId)
+      const { rows, nextPageToken } = await read((on) => listBatches(on, request))
+      return { batches: rows.map(toBatchMessage), nextPageToken }
+    },
+    async approveBatch(request, call) {
+      const { batch, count, sumMinor } = await approveBatch(context, request, actorOf(call))
+      const sumInWords = amountInWords(sumMinor)
+      return { batch: toBatchMessage(batch), count, sumMinor, sumInWords }
+    },
+    async rejectBatch(request, call) {
+      const { batch, count, sumMinor } = await rejectBatch(context, request, actorOf(call))
+      const sumInWords = amountInWords(sumMinor)
+      return { batch: toBatchMessage(batch), count, sumMinor, sumInWords }
     },
     async approvePayout(request, call) {
       return { payout: toPayoutMessage(await approvePayout(context, request, actorOf(call))) }

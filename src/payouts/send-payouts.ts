@@ -1,3 +1,4 @@
+import { systemActor } from '../auth/caller.ts'
 import { BANK_FACTS, type BankCode } from '../banks/bank.ts'
 import { plainText } from '../banks/bank-fields.ts'
 import type { FoundTransfer, SendResult, TransferOrder, TransferState } from '../banks/transfer.ts'
@@ -15,8 +16,10 @@ import {
   RETURN_CHECKS_HOURS,
   UNCLEAR_MS_MAX,
 } from './payout.ts'
+import { completePaidReturn } from './refund-transaction.ts'
 import { RESOLUTION_MS, type TransferBank, transferBanks } from './resolve-name.ts'
 import {
+  changeIn,
   changePayout,
   PAYOUT_COLUMNS,
   type PayoutChange,
@@ -122,7 +125,7 @@ async function claimDue(
     const tasks: Claimed[] = []
     for (const payout of due) {
       const change = claimOf(context, options, payout, state)
-      const claimed = await changePayout(client, payout, change, context.clock.now())
+      const claimed = await changeIn(client, payout, change, context.clock.now())
       assert(claimed, 'a locked payout is as it was read')
       if (change.claimed) tasks.push({ payout: claimed, sinceMs, leaseMs: change.nextInMs ?? 0 })
     }
@@ -484,14 +487,17 @@ function nextCheck({ completedAtMs = 0 }: Payout, nowMs: number): Pick<PayoutCha
 
 /** Stores what became of a payout, unless another instance has taken it up since. */
 async function record(
-  { database, clock, log, onCommit }: PayoutContext,
+  { database, clock, log, encrypter, onCommit }: PayoutContext,
   { onPaid }: SenderOptions,
   payout: Payout,
   changes: readonly PayoutChange[],
 ): Promise<void> {
   let current = payout
   for (const change of changes) {
-    const after = await changePayout(database.durablePool, current, change, clock.now())
+    const nowMs = clock.now()
+    const after = await changePayout(database.durablePool, current, change, nowMs, (client, paid) =>
+      completePaidReturn(client, paid, systemActor(encrypter), nowMs),
+    )
     if (after === undefined) {
       log.warn(
         { payoutId: payout.id },

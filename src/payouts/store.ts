@@ -1,6 +1,7 @@
+import type { Pool, PoolClient } from 'pg'
 import type { BankCode } from '../banks/bank.ts'
 import { newId } from '../core/ids.ts'
-import type { Queryable } from '../postgres/in-transaction.ts'
+import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
 import { encodePayoutEvent } from './message.ts'
 import {
   balanceChangeOf,
@@ -10,6 +11,7 @@ import {
   type PayoutPosting,
   type PayoutStatus,
   postingsOf,
+  type Source,
 } from './payout.ts'
 
 /** The columns of a `PayoutRow`: statements that return payouts select them, and `toPayout` reads them. */
@@ -113,7 +115,7 @@ export type NewPayout = Omit<Payout, 'nextAtMs' | 'bank' | 'submittedAtMs' | 'co
  */
 export async function insertPayout(client: Queryable, payout: NewPayout): Promise<Payout> {
   const { id, businessId, live, createdAtMs, destination, approvalReason } = payout
-  const postings = postingsOf(payout, payout.status, true)
+  const postings = postingsOf(payout, payout.status, { isNew: true })
   const stored: Payout = {
     ...payout,
     nextAtMs: payout.expiresAtMs ?? createdAtMs,
@@ -148,8 +150,9 @@ export async function insertPayout(client: Queryable, payout: NewPayout): Promis
           set account_name = excluded.account_name, last_used_at = excluded.last_used_at
       )
       insert into outbox (event_id, business_id, live, kind, occurred_at, payload, subject_id, pending_minor,
-        available_minor, fees_minor)
-      values ($29, $2, $3, $30, $21, $31, $1, $32, $33, $34)`,
+        available_minor, fees_minor, nets_zero)
+      -- nets_zero: the return of a held payment belongs to the statement.
+      values ($29, $2, $3, $30, $21, $31, $1, $32::bigint, $33::bigint, $34::bigint, ($32, $33) = (0, 0))`,
     values: [
       id,
       businessId,
@@ -225,17 +228,69 @@ export interface PayoutChange {
   readonly claimed?: true
 }
 
+/** Runs in the transaction that changes a payout, after the change. */
+type OnChanged = (client: PoolClient, after: Payout) => Promise<void>
+
 /**
- * Changes a payout in one statement: its row, its postings, its history, and its event if it has one. It changes
- * nothing if the payout is no longer as it was read, or another instance took it up since.
+ * Changes a payout: its row, its postings, its history, and its event if it has one. It changes nothing if the payout is
+ * no longer as it was read, or another instance took it up since.
  *
+ * @param onChanged needed unless it is paid from `available`
  * @returns undefined if nothing changed
  */
 export async function changePayout(
+  pool: Pool,
+  before: Payout,
+  change: PayoutChange,
+  nowMs: number,
+  onChanged?: OnChanged,
+): Promise<Payout | undefined> {
+  // One statement changes it all. Only refunds of payments that are pending or held need more.
+  if (before.source === 'available') return changeClaimed(pool, before, change, nowMs)
+  return inTransaction(pool, async (client) => {
+    await lockPayout(client, before.id)
+    const after = await changeIn(client, before, change, nowMs)
+    if (after !== undefined) await onChanged?.(client, after)
+    return after
+  })
+}
+
+/** As `changePayout`, in a transaction of the caller, who has locked the payout. */
+export async function changeIn(
+  client: PoolClient,
+  before: Payout,
+  change: PayoutChange,
+  nowMs: number,
+): Promise<Payout | undefined> {
+  const isReleased = isFinal(change.status) && change.status !== before.status
+  const releasedTo = isReleased ? await lockSource(client, before) : before.source
+  return changeClaimed(client, before, change, nowMs, releasedTo)
+}
+
+/**
+ * Where the money of a payout goes back to. Until the commit no settlement can settle the payment that it refunds, and one
+ * that did so has committed before, and is seen.
+ */
+async function lockSource(
+  client: PoolClient,
+  { source, businessId, live, transactionId }: Payout,
+): Promise<Source> {
+  if (source !== 'pending') return source
+  await client.query('select lock_settled($1, $2, true)', [businessId, live])
+  const { rows } = await client.query<{ is_settled: boolean }>(
+    `select exists (select from ledger_posting
+        where transaction_id = $1 and kind = 'settlement') as is_settled`,
+    [transactionId],
+  )
+  return rows[0]?.is_settled ? 'available' : source
+}
+
+async function changeClaimed(
   on: Queryable,
   before: Payout,
   change: PayoutChange,
   nowMs: number,
+  releasedTo: Source = before.source,
 ): Promise<Payout | undefined> {
   const { status, nextInMs } = change
   const moved = status !== before.status
@@ -259,7 +314,7 @@ export async function changePayout(
     completedAtMs: completes ? nowMs : before.completedAtMs,
     nextAtMs: nextInMs === undefined ? undefined : nowMs + nextInMs,
   }
-  const postings = moved ? postingsOf(before, status) : []
+  const postings = moved ? postingsOf(before, status, { releasedTo }) : []
   const isReleased = postings.some(({ kind }) => kind === 'release')
   const { rowCount } = await on.query({
     name: 'payout-change',
@@ -286,8 +341,11 @@ export async function changePayout(
         where $24 and payout_day.business_id = changed.business_id and payout_day.live = changed.live
           and payout_day.day = $25
       ), refund as (
-        update payout_refund set refunded_minor = refunded_minor - changed.amount_minor from changed
-        where $24 and payout_refund.transaction_id = changed.transaction_id
+        -- A payment whose refund was sent back may be refunded again; a returned one is reversed, and has no refund.
+        update payout_refund set refunded_minor = refunded_minor - changed.amount_minor,
+          pending_minor = pending_minor - case when $34 then changed.amount_minor else 0 end
+        from changed
+        where $35 and payout_refund.transaction_id = changed.transaction_id
       ), published as (
         -- nets_zero: it belongs to the statement also if it has no fee.
         insert into outbox (event_id, business_id, live, kind, occurred_at, payload, subject_id, pending_minor,
@@ -326,6 +384,8 @@ export async function changePayout(
       ...eventOf(after, postings, nowMs),
       after.resolvedBank ?? null,
       after.enquiryReference,
+      postings.some(({ kind, credit }) => kind === 'release' && credit === 'pending'),
+      isReleased || (moved && status === (before.source === 'held' ? 'PAID' : 'RETURNED')),
     ],
   })
   return rowCount === 0 ? undefined : after

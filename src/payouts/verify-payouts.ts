@@ -64,6 +64,14 @@ export async function verifyPayouts(
             then -posting.amount_minor else 0 end) as reserved
         from payout_posting posting join payout on payout.id = posting.payout_id
         where payout.business_id = $1 and payout.live = $2 group by posting.payout_id
+      ), refunded as (
+        -- What the refunds of a payment must add up to, against what is kept of them.
+        select transaction_id,
+          sum(amount_minor) filter (where status not in ('FAILED', 'REJECTED', 'CANCELLED', 'EXPIRED', 'RETURNED')
+            and (source, status) <> ('held', 'PAID')) as minor,
+          coalesce(sum((select sum(case 'pending' when debit_account then amount_minor when credit_account
+            then -amount_minor else 0 end) from payout_posting where payout_id = payout.id)), 0) as pending
+        from payout where business_id = $1 and live = $2 and transaction_id is not null group by transaction_id
       ), verified as (
         select payout.id, case
             when posted.payout_id is null then 'has no postings'
@@ -78,6 +86,12 @@ export async function verifyPayouts(
           end as problem, pending, available, fees
         from payout left join posted on posted.payout_id = payout.id left join stated on stated.subject_id = payout.id
         where payout.business_id = $1 and payout.live = $2
+        union all
+        select transaction_id, 'has refunds of ' || coalesce(r.minor, 0) || ', of which ' || pending
+          || ' of pending money; ' || coalesce(kept.refunded_minor, 0) || ' and ' || coalesce(kept.pending_minor, 0)
+          || ' are kept', 0, 0, 0
+        from refunded r left join payout_refund kept using (transaction_id)
+        where (coalesce(r.minor, 0), pending) is distinct from (kept.refunded_minor, kept.pending_minor)
       )
       select coalesce(sum(pending), 0) as pending, coalesce(sum(available), 0) as available,
         coalesce(sum(fees), 0) as fees, count(problem)::int as wrong,

@@ -215,10 +215,10 @@ async function sumUnsettled(
           -(2::numeric ^ 62)::bigint) as up_to
       )
       select round(date_part('epoch', min(e.occurred_at)) * 1000) as at_ms, count(*) as count,
-        sum(e.pending_minor) as gross
+        sum(e.pending_minor - coalesce(r.minor, 0)) as gross
       from (
         select * from (
-          (select a.business_sequence, a.occurred_at, a.pending_minor from archived_entry a
+          (select a.business_sequence, a.occurred_at, a.pending_minor, t.id from archived_entry a
             cross join lateral (select * from transaction where id = a.subject_id offset 0) t
             where a.business_id = $1 and a.live = $2
               and a.business_sequence > (select up_to from settled)
@@ -227,7 +227,7 @@ async function sumUnsettled(
                 where p.transaction_id = t.id and p.kind = 'settlement' offset 0)
             order by a.business_sequence limit ${PAYMENTS_MAX + 1})
           union all
-          (select l.business_sequence, o.occurred_at, o.pending_minor from event_log l
+          (select l.business_sequence, o.occurred_at, o.pending_minor, t.id from event_log l
             cross join lateral (select * from outbox where seq = l.outbox_seq offset 0) o
             cross join lateral (select * from transaction where id = o.subject_id offset 0) t
             where l.business_id = $1 and l.live = $2
@@ -240,7 +240,7 @@ async function sumUnsettled(
               and l.position > (select archived from event_retention where id = 1)
             order by l.business_sequence limit ${PAYMENTS_MAX + 1})
         ) event order by business_sequence limit ${PAYMENTS_MAX + 1}
-      ) e
+      ) e left join lateral refunded_pending(e.id) r (minor) on true
       group by floor((extract(epoch from e.occurred_at) + 3600) / 86400)::int4,
         mod(extract(epoch from e.occurred_at) + 3600, 86400) >= $3::int4 * 60`,
     [businessId, live, cutOffMinutes],

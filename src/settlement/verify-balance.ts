@@ -277,13 +277,14 @@ async function verifySettlement(
           coalesce(sum(p.amount_minor) filter (where p.kind = 'split'), 0) as split,
           jsonb_object_agg(p.kind, jsonb_build_array(p.business_id, p.amount_minor))
             filter (where starts_with(p.kind, 'share_')) as shares,
-          settlement_fee(t.amount_minor, $6::bigint, $7::int, $8::bigint) as due,
-          t.account_id, t.created_at, t.amount_minor
+          settlement_fee(t.amount_minor - coalesce(r.minor, 0), $6::bigint, $7::int, $8::bigint) as due,
+          t.account_id, t.created_at, t.amount_minor - coalesce(r.minor, 0) as amount_minor
         from money_event e join transaction t on t.id = e.subject_id
+          left join lateral refunded_pending(t.id) r (minor) on true
           left join ledger_posting p on p.transaction_id = t.id and p.settlement_id = $1::text
         where e.business_id = $2 and e.live = $3 and e.business_sequence > $4
           and e.business_sequence <= $5 and e.kind in ('PAYMENT_NOTIFICATION', 'PAYMENT_ACCEPTED')
-        group by t.id
+        group by t.id, r.minor
       ), verified as (
         select *, case
             when is_skipped then 'is SUCCESS and not settled; ' || $1::text || ' skipped it'

@@ -85,9 +85,19 @@ export async function reverseLocked(
 
 /** The row is locked, so no refund begins meanwhile. @throws Fault not_reversible */
 async function requireNoRefunds(client: PoolClient, id: string): Promise<void> {
-  const { rows } = await client.query<{ minor: string }>('select refunded_minor($1) as minor', [id])
-  if (rows[0]?.minor === '0') return
-  throw new Fault('not_reversible', 'The payment has refunds: its money would leave twice')
+  // The domain of payouts, which is above this one, has the functions.
+  const { rows } = await client.query<{ is_refunded: boolean; is_reduced: boolean }>(
+    `select refunded_minor($1) > 0 as is_refunded,
+        exists (select from refunded_pending($1) r (minor) where r.minor > 0) as is_reduced`,
+    [id],
+  )
+  if (rows[0]?.is_refunded)
+    throw new Fault('not_reversible', 'The payment has refunds: its money would leave twice')
+  if (rows[0]?.is_reduced) {
+    const text =
+      'A refund of the payment failed after its settlement and its money became available: refund it again instead'
+    throw new Fault('not_reversible', text)
+  }
 }
 
 /** The recipients of a settled payment give their shares back. */

@@ -42,7 +42,7 @@ type Money = Parameters<typeof postingsOf>[0]
 
 /** The postings of a payout that went through some statuses. */
 const postingsOfWay = (payout: Money, way: readonly PayoutStatus[]): PayoutPosting[] =>
-  way.flatMap((status, index) => postingsOf(payout, status, index === 0))
+  way.flatMap((status, index) => postingsOf(payout, status, { isNew: index === 0 }))
 
 /** A payout from its request on, by legal transitions. */
 const way = fc.array(fc.nat(), { minLength: 1, maxLength: 12 }).map(([first = 0, ...choices]) => {
@@ -59,7 +59,10 @@ describe('the money of a payout', () => {
   test('is reserved until its status is final, and then paid out or back where it came from', () => {
     fc.assert(
       fc.property(money, way, (payout, statuses) => {
-        const sums = { pending: 0n, available: 0n, reserved: 0n, paid_out: 0n, fees: 0n, duty: 0n }
+        const sums = {
+          ...{ pending: 0n, available: 0n, held: 0n },
+          ...{ reserved: 0n, paid_out: 0n, fees: 0n, duty: 0n },
+        }
         const postings = postingsOfWay(payout, statuses)
         for (const { debit, credit, amountMinor } of postings) {
           expect(amountMinor).toBeGreaterThan(0n)

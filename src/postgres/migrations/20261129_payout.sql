@@ -48,7 +48,7 @@ create table payout (
   constraint payout_amount check (amount_minor > 0 and fee_minor >= 0 and duty_minor >= 0),
   constraint payout_purpose check (purpose in ('PAYOUT', 'REFUND', 'SETTLEMENT')
     and (purpose = 'REFUND') = (transaction_id is not null) and (purpose = 'SETTLEMENT') = (settlement_id is not null)),
-  constraint payout_source check (source in ('available', 'pending')),
+  constraint payout_source check (source in ('available', 'pending', 'held')),
   constraint payout_status check (status in ('PENDING_APPROVAL', 'APPROVED', 'SUBMITTING', 'UNKNOWN', 'MANUAL_REVIEW',
     'PAID', 'FAILED', 'REJECTED', 'CANCELLED', 'EXPIRED', 'RETURNED')),
   constraint payout_completed check ((completed_at is not null) = (status in ('PAID', 'FAILED', 'REJECTED', 'CANCELLED',
@@ -95,11 +95,11 @@ create table payout_posting (
   constraint payout_posting_payout_id_foreign foreign key (payout_id) references payout (id),
   constraint payout_posting_amount check (amount_minor > 0),
   constraint payout_posting_movement check (case kind
-    when 'reservation' then debit_account in ('available', 'pending') and credit_account = 'reserved'
-    when 'payment' then debit_account = 'reserved' and credit_account = 'paid_out'
+    when 'reservation' then debit_account in ('available', 'pending', 'held') and credit_account = 'reserved'
+    when 'payment' then debit_account = 'reserved' and credit_account in ('paid_out', 'held')
     when 'fee' then debit_account = 'reserved' and credit_account = 'fees'
     when 'duty' then debit_account = 'reserved' and credit_account = 'duty'
-    when 'release' then debit_account = 'reserved' and credit_account in ('available', 'pending')
+    when 'release' then debit_account = 'reserved' and credit_account in ('available', 'pending', 'held')
     when 'return' then debit_account = 'paid_out' and credit_account = 'available'
     else false end)
 );
@@ -155,6 +155,10 @@ create function payout_posted() returns trigger language plpgsql as $$
       and coalesce(sum(amount_minor) filter (where p.kind = 'release'), 0)
         = case when new.status in ('FAILED', 'REJECTED', 'CANCELLED', 'EXPIRED')
           then new.amount_minor + new.fee_minor + new.duty_minor else 0 end
+      -- The money of a payment that was settled meanwhile is available.
+      and coalesce(bool_and(p.credit_account = case when new.source = 'pending' and exists (
+          select from ledger_posting l where l.transaction_id = new.transaction_id and l.kind = 'settlement')
+        then 'available' else new.source end) filter (where p.kind = 'release'), true)
       and coalesce(sum(amount_minor) filter (where p.kind = 'return'), 0)
         = case when new.status = 'RETURNED' then new.amount_minor else 0 end
     into is_posted from payout_posting p where p.payout_id = new.id;
@@ -167,10 +171,10 @@ create function payout_posted() returns trigger language plpgsql as $$
 create constraint trigger payout_posted after insert or update of status on payout deferrable initially deferred
   for each row execute function payout_posted();
 
--- What a business has reserved for payouts that are not final.
+-- What a business has reserved of its balances for payouts that are not final. Held payments are in no balance.
 create function reserved_minor(of_business text, in_live boolean) returns numeric language sql stable as $$
   select coalesce(sum(amount_minor + fee_minor + duty_minor), 0) from payout
-  where business_id = of_business and live = in_live and completed_at is null $$;
+  where business_id = of_business and live = in_live and completed_at is null and source <> 'held' $$;
 
 -- What a business requested on a day in Lagos, less what was not paid: for its limits.
 create table payout_day (
@@ -198,27 +202,92 @@ create table payout_beneficiary (
 create index payout_beneficiary_last_used_index
   on payout_beneficiary (business_id, live, last_used_at, bank_code, account_number);
 
--- What was refunded of a payment, or is reserved for refunds: never more than was credited.
+-- What was refunded of a payment, or is reserved for refunds: never more than was credited. `pending_minor` is what refunds
+-- took from the pending balance and did not give back there: settlement settles the rest.
 create table payout_refund (
   transaction_id text collate "C" primary key,
   amount_minor bigint not null,
   refunded_minor bigint not null,
-  constraint payout_refund_refunded check (refunded_minor >= 0 and refunded_minor <= amount_minor)
+  pending_minor bigint not null,
+  constraint payout_refund_refunded check (refunded_minor >= 0 and refunded_minor <= amount_minor),
+  constraint payout_refund_pending check (pending_minor >= 0 and pending_minor <= amount_minor)
 );
 
 create function refunded_minor(of_transaction text) returns bigint language sql stable as $$
   select coalesce((select refunded_minor from payout_refund where transaction_id = of_transaction), 0) $$;
 
--- A refunded payment cannot be reversed: its money would leave twice.
+-- What refunds took of the pending money of a payment; no row: nothing. PostgreSQL expands it into the statement that
+-- joins it, so settling payments without refunds costs no calls.
+create function refunded_pending(of_transaction text) returns setof bigint language sql stable rows 1 as $$
+  select pending_minor from payout_refund where transaction_id = of_transaction $$;
+
+-- A refunded payment cannot be reversed: its money would leave twice. If a refund failed after the settlement, its money
+-- became available, and the mirror of the settlement would lack it.
 create function refund_guard() returns trigger language plpgsql as $$
   begin
-    if refunded_minor(new.id) > 0 then
+    if exists (select from payout_refund where transaction_id = new.id and (refunded_minor > 0 or pending_minor > 0)) then
       raise exception 'the payment % has refunds', new.id using errcode = 'integrity_constraint_violation';
     end if;
     return new;
   end $$;
 create trigger refund_guard before update of status on transaction for each row
   when (new.status = 'REVERSED' and old.status <> 'REVERSED') execute function refund_guard();
+
+-- A payment that was refunded while it was pending is settled with the rest: a posting of zero, if nothing is left.
+alter table ledger_posting drop constraint ledger_posting_amount,
+  add constraint ledger_posting_amount check (amount_minor > 0 or (kind = 'settlement' and amount_minor = 0));
+create or replace function settlement_posted() returns trigger language plpgsql as $$
+  declare
+    wrong text;
+  begin
+    if not exists (select from added where kind in ('settlement', 'fee', 'acceptance', 'split') or kind like 'share__') then
+      return null;
+    end if;
+    -- A held payment is accepted once, as the primary key has it, as a whole, and only while it is successful.
+    select a.transaction_id into wrong
+    from added a left join lateral (
+      select t.amount_minor, t.business_id, t.live, t.status from transaction t where t.id = a.transaction_id offset 0
+    ) t on true left join lateral (
+      select p.amount_minor, p.credit_account from ledger_posting p
+      where p.transaction_id = a.transaction_id and p.kind = 'payment' offset 0
+    ) p on true
+    where a.kind = 'acceptance' and (t.status, a.business_id, a.live, a.amount_minor, p.amount_minor, p.credit_account)
+      is distinct from ('SUCCESS', t.business_id, t.live, t.amount_minor, t.amount_minor, 'held')
+    limit 1;
+    if found then
+      raise exception 'the transaction % cannot be accepted so', wrong
+        using errcode = 'integrity_constraint_violation';
+    end if;
+    perform lock_settled(b.business_id, b.live, false) from (
+      select distinct business_id, live from added where kind in ('settlement', 'fee') order by 1, 2) b;
+    select s.transaction_id into wrong
+    from (
+      select transaction_id, sum(amount_minor) filter (where kind = 'settlement') as settlement,
+        coalesce(sum(amount_minor) filter (where kind = 'fee'), 0) as fee,
+        coalesce(sum(amount_minor) filter (where kind = 'split'), 0) as split,
+        coalesce(sum(amount_minor) filter (where kind like 'share__'), 0) as shares,
+        array_agg(distinct business_id) filter (where kind not like 'share__') as owners,
+        coalesce(array_agg(business_id) filter (where kind like 'share__'), '{}') as recipients,
+        array_agg(distinct live) as modes, count(distinct settlement_id) as settlements
+      from added where kind in ('settlement', 'fee', 'split') or kind like 'share__' group by transaction_id
+    ) s cross join lateral (
+      select business_id, live, amount_minor, status from transaction t where t.id = s.transaction_id offset 0
+    ) t cross join lateral (
+      select coalesce(sum(amount_minor) filter (where kind in ('payment', 'acceptance') and credit_account = 'pending'),
+          0) as payment,
+        count(*) filter (where kind like '%reversal') as reversals
+      from ledger_posting p where p.transaction_id = s.transaction_id
+    ) posted left join lateral refunded_pending(s.transaction_id) r (minor) on true
+    where t.status <> 'SUCCESS' or (owners, modes) is distinct from (array[t.business_id], array[t.live])
+      or t.business_id = any (recipients) or settlements <> 1 or settlement is distinct from t.amount_minor - coalesce(r.minor, 0)
+      or fee + split > settlement or split <> shares or payment <> t.amount_minor or reversals > 0
+    limit 1;
+    if found then
+      raise exception 'the transaction % cannot be settled so', wrong
+        using errcode = 'integrity_constraint_violation';
+    end if;
+    return null;
+  end $$;
 
 -- What is stopped: everything (scope GLOBAL, target empty), a bank or a business.
 create table payout_pause (
@@ -250,6 +319,51 @@ create table payout_policy (
   updated_at timestamptz(3) not null,
   constraint payout_policy_settle_to check (settle_to is null or business_id <> '')
 );
+
+-- Payouts that were requested together. An item waits for a bank to name its account as long as it has a `next_at`; then
+-- it has a payout, or a reason why not.
+create table payout_batch (
+  id text collate "C" primary key,
+  business_id text not null,
+  live boolean not null,
+  reference text not null,
+  count int not null,
+  sum_minor bigint not null,
+  details_hash text not null,
+  requested_by text not null,
+  approval_reason text not null,
+  created_at timestamptz(3) not null,
+  constraint payout_batch_business_id_live_reference_unique unique (business_id, live, reference)
+);
+create index payout_batch_business_id_id_index on payout_batch (business_id, id);
+create table payout_item (
+  batch_id text collate "C" not null,
+  number int not null,
+  reference text not null,
+  amount_minor bigint not null,
+  bank_code text not null,
+  account_number text not null,
+  account_name text not null,
+  narration text not null,
+  next_at timestamptz(3),
+  reason text not null default '',
+  detail text not null default '',
+  primary key (batch_id, number)
+);
+create index payout_item_due_index on payout_item (next_at) where next_at is not null;
+
+-- Completed settlements that are paid out. They are found by following the log from its present end.
+create table settlement_payout (
+  settlement_id text primary key,
+  business_id text not null,
+  live boolean not null,
+  net_minor bigint not null,
+  refusals int not null default 0,
+  detail text not null default '',
+  next_at timestamptz(3)
+);
+create index settlement_payout_due_index on settlement_payout (next_at) where next_at is not null;
+insert into log_follower (name, position, epoch) select 'payouts', position, epoch from sequencer;
 
 -- What the operator's account at a bank had when one instance last read it.
 create table bank_float (

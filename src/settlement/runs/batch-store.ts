@@ -57,9 +57,11 @@ const SETTLE_BATCH = `with batch as materialized (
           order by l.business_sequence limit $5)
       ) event order by business_sequence limit $5
     ), settled as (
-      select t.id, t.account_id, t.created_at, t.amount_minor,
-        settlement_fee(t.amount_minor, $7, $8, $9) as fee_minor
+      -- Less what was refunded from pending: the domain of payouts, which is above this one, has the function.
+      select t.id, t.account_id, t.created_at, t.amount_minor - coalesce(r.minor, 0) as amount_minor,
+        settlement_fee(t.amount_minor - coalesce(r.minor, 0), $7, $8, $9) as fee_minor
       from batch e join transaction t on t.id = e.subject_id
+        left join lateral refunded_pending(t.id) r (minor) on true
       where e.kind in ('PAYMENT_NOTIFICATION', 'PAYMENT_ACCEPTED') and t.business_id = $2
         and t.status = 'SUCCESS' and not exists (select from ledger_posting s
           where s.transaction_id = t.id and s.kind = 'settlement' offset 0)
@@ -116,7 +118,7 @@ const SETTLE_BATCH = `with batch as materialized (
 
 /**
  * Processes the next events of a locked settlement: settles the payments among them that are neither settled nor
- * reversed, with their postings and the shares of other businesses. The last batch completes the
+ * reversed, less what was refunded of them before, with their postings and the shares of other businesses. The last batch completes the
  * settlement, and so does one that makes it full. The statement is not prepared, so that PostgreSQL plans it for the
  * actual sequence numbers. From before it reads until the commit, no payment of the balance can be reversed.
  *

@@ -64,12 +64,14 @@ export async function readPreview(
         coalesce(sum(split_minor) filter (where due), 0) as splits,
         round(date_part('epoch', min(occurred_at)) * 1000) as recorded_at_ms
       from (
-        select t.amount_minor, f.fee_minor, x.split_minor, e.occurred_at,
+        select rest.amount_minor, f.fee_minor, x.split_minor, e.occurred_at,
           $5::timestamptz is null or e.occurred_at < $5 as due
         from money_event e join transaction t on t.id = e.subject_id
-          cross join lateral (select settlement_fee(t.amount_minor, $2, $3, $4) as fee_minor) f
+          left join lateral refunded_pending(t.id) r (minor) on true
+          cross join lateral (select t.amount_minor - coalesce(r.minor, 0)) rest (amount_minor)
+          cross join lateral (select settlement_fee(rest.amount_minor, $2, $3, $4) as fee_minor) f
           cross join lateral (select sum(share_minor) as split_minor
-            from split_shares(t.account_id, t.created_at, t.amount_minor, f.fee_minor)) x
+            from split_shares(t.account_id, t.created_at, rest.amount_minor, f.fee_minor)) x
         where e.business_id = $1 and e.live = $6 and e.kind in ('PAYMENT_NOTIFICATION', 'PAYMENT_ACCEPTED')
           and e.business_sequence > coalesce((
             select scanned_sequence from settlement s where s.business_id = $1 and s.live = $6

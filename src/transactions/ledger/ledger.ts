@@ -17,6 +17,9 @@ import type { TransactionStatus } from '../transaction.ts'
  * account `splits`, and each `share`, a posting of its recipient, from there to the recipient's available balance. So
  * `splits` adds up to zero for each transaction.
  *
+ * What was refunded of a payment before its settlement left the pending balance with its payout: `settlement`, `fee` and
+ * the shares are of the rest. If nothing is left, the posting `settlement` is one of zero.
+ *
  * An imported transaction (`imported_settled`) has no postings, makes no transition and is in no balance.
  *
  * Each arrow is labelled with the postings that the transition makes, one of each kind. Recording a

@@ -51,7 +51,11 @@ export const PostingEntity = defineEntity({
     },
   ],
   checks: [
-    { name: 'ledger_posting_amount', expression: 'amount_minor > 0' },
+    // A settlement of zero: all of the payment was refunded before.
+    {
+      name: 'ledger_posting_amount',
+      expression: "amount_minor > 0 or (kind = 'settlement' and amount_minor = 0)",
+    },
     { name: 'ledger_posting_sides', expression: 'debit_account <> credit_account' },
     { name: 'ledger_posting_movement', expression: MOVEMENTS },
   ],

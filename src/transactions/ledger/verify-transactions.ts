@@ -75,6 +75,7 @@ export async function verifyTransactions(
         select t.id, count(p.kind) as postings,
           coalesce(sum(p.amount_minor) filter (where p.kind = 'payment'), 0) as payment,
           coalesce(sum(p.amount_minor) filter (where p.kind = 'settlement'), 0) as settlement,
+          coalesce(bool_or(p.kind = 'settlement'), false) as is_settled,
           coalesce(sum(p.amount_minor) filter (where p.kind = 'fee'), 0) as fee,
           coalesce(sum(p.amount_minor) filter (where p.kind = 'split'), 0) as split,
           coalesce(sum(p.amount_minor) filter (where p.kind = 'acceptance'), 0) as acceptance,
@@ -104,8 +105,9 @@ export async function verifyTransactions(
             and payment <> case when t.status in ('SUCCESS', 'REVERSED') then t.amount_minor else 0 end
             then 'is ' || t.status || ' with amount ' || t.amount_minor
               || '; its payment postings add up to ' || payment
-          when settlement not in (0, payment)
+          when is_settled and settlement <> payment - coalesce(refunded.minor, 0)
             then 'is ' || t.status || ' with amount ' || t.amount_minor
+              || coalesce(', of which ' || nullif(refunded.minor, 0) || ' were refunded before', '')
               || '; its settlement postings add up to ' || settlement
           when (held, acceptance) <> (case when v.hold is null then 0 else payment end,
               case when v.hold = 'ACCEPTED' then payment else 0 end) or settlement > payment - held + acceptance
@@ -126,6 +128,8 @@ export async function verifyTransactions(
                 then ', ' || split_reversal || ' (split) and ' || shares_reversal || ' (shares)' else '' end
           end as problem
         from page t join posted using (id) left join payment_variance v on v.transaction_id = t.id
+        -- The domain of payouts, which is above this one, has the function.
+        left join lateral refunded_pending(t.id) refunded (minor) on true
         left join lateral (
           select transaction_id from payment_session s
           where s.session_id = t.session_id and s.bank = t.bank and s.live = t.live offset 0

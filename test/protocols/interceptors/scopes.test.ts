@@ -44,9 +44,9 @@ const SCOPE_METHODS: Readonly<Record<Scope, RegExp>> = {
   'splits:write':
     /^(AccountService\.SetAccountSplit|SessionService\.(GetCaller|CreateSignInCode))$/,
   'payouts:write':
-    /^(PayoutService\.(ListBanks|ResolveAccountName|CreatePayout|CancelPayout|RefundTransaction)|SessionService\.(GetCaller|CreateSignInCode))$/,
+    /^(PayoutService\.(ListBanks|ResolveAccountName|CreatePayouts?|CancelPayout|RefundTransaction)|SessionService\.(GetCaller|CreateSignInCode))$/,
   'payouts:approve':
-    /^(PayoutService\.(ApprovePayout|RejectPayout|ResolvePayout|PausePayouts|ResumePayouts)|SessionService\.(GetCaller|CreateSignInCode))$/,
+    /^(PayoutService\.(ApprovePayout|RejectPayout|ApproveBatch|RejectBatch|ResolvePayout|PausePayouts|ResumePayouts)|SessionService\.(GetCaller|CreateSignInCode))$/,
   'webhooks:write':
     /^(WebhookService\.(CreateEndpoint|UpdateEndpoint|DeleteEndpoint|RotateSecret|SwitchSecret|SendTestEvent|Rehearse|Redeliver|SkipDelivery|Recover)|OverviewService\.UpdateReviewItem|SessionService\.(GetCaller|CreateSignInCode))$/,
   read: /^(\w+\.(Get|List|Summarize|Preview)\w+|OverviewService\.Search|AdminService\.VerifyAudit|SessionService\.CreateSignInCode)$/,

@@ -17,7 +17,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file inflow/payout/v1/payout.proto.
  */
 export const file_inflow_payout_v1_payout: GenFile = /*@__PURE__*/
-  fileDesc("Ch1pbmZsb3cvcGF5b3V0L3YxL3BheW91dC5wcm90bxIQaW5mbG93LnBheW91dC52MSL0BgoGUGF5b3V0EgoKAmlkGAEgASgJEhMKC2J1c2luZXNzX2lkGAIgASgJEgwKBGxpdmUYAyABKAgSEQoJcmVmZXJlbmNlGAQgASgJEjAKB3B1cnBvc2UYBSABKA4yHy5pbmZsb3cucGF5b3V0LnYxLlBheW91dFB1cnBvc2USLgoGc3RhdHVzGAYgASgOMh4uaW5mbG93LnBheW91dC52MS5QYXlvdXRTdGF0dXMSFAoMYW1vdW50X21pbm9yGAcgASgDEhEKCWZlZV9taW5vchgIIAEoAxISCgpkdXR5X21pbm9yGAkgASgDEhAKCGN1cnJlbmN5GAogASgJEjIKC2JlbmVmaWNpYXJ5GAsgASgLMh0uaW5mbG93LnBheW91dC52MS5CZW5lZmljaWFyeRIRCgluYXJyYXRpb24YDCABKAkSIgoEYmFuaxgNIAEoDjIULmluZmxvdy50eXBlLnYxLkJhbmsSFgoOYmFua19yZWZlcmVuY2UYDiABKAkSDwoHcm91dGluZxgPIAEoCRISCgpzZXNzaW9uX2lkGBAgASgJEhYKDmZhaWx1cmVfcmVhc29uGBEgASgJEg4KBmRldGFpbBgSIAEoCRIUCgxyZXF1ZXN0ZWRfYnkYEyABKAkSFwoPYXBwcm92YWxfcmVhc29uGBQgASgJEhIKCmRlY2lkZWRfYnkYFSABKAkSFQoNZGVjaXNpb25fbm90ZRgWIAEoCRIuCgpjcmVhdGVkX2F0GBcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpleHBpcmVzX2F0GBggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCgduZXh0X2F0GBkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIwCgxzdWJtaXR0ZWRfYXQYGiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKDGNvbXBsZXRlZF9hdBgbIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFgoOdHJhbnNhY3Rpb25faWQYHCABKAkSFQoNc2V0dGxlbWVudF9pZBgdIAEoCRIQCghiYXRjaF9pZBgeIAEoCRIbChNyZWZ1bmRlZF9zZXNzaW9uX2lkGB8gASgJIuYDCgtCZW5lZmljaWFyeRKBAQoJYmFua19jb2RlGAEgASgJQm66SGu6AWUKCWJhbmtfY29kZRIxbXVzdCBiZSB0aGUgdGhyZWUgb3Igc2l4IGRpZ2l0cyBvZiBhbiBpbnN0aXR1dGlvbholdGhpcy5tYXRjaGVzKCdeKFswLTldezN9fFswLTldezZ9KSQnKcgBARIbCgliYW5rX25hbWUYAiABKAlCCLpIBXIDGMgBEmIKDmFjY291bnRfbnVtYmVyGAMgASgJQkq6SEe6AUEKDmFjY291bnRfbnVtYmVyEhJtdXN0IGJlIHRlbiBkaWdpdHMaG3RoaXMubWF0Y2hlcygnXlswLTldezEwfSQnKcgBARLRAQoMYWNjb3VudF9uYW1lGAQgASgJQroBuki2AboBsgEKDGFjY291bnRfbmFtZRIobXVzdCBiZSBhdCBtb3N0IDIwMCBwcmludGFibGUgY2hhcmFjdGVycxp4dGhpcy5zaXplKCkgPD0gMjAwICYmIHRoaXMubWF0Y2hlcygnXihbXlxccHtDfVxccHtabH1cXHB7WnB9XXxbXHUwNjIwLVx1MTA5Zl0oW1x1MjAwY1x1MjAwZF1bXHUwNjIwLVx1MTA5Zl0pKyl7MCwyMDB9JCcpIoEBCgpQYXlvdXRTdGVwEiYKAmF0GAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgZzdGF0dXMYAiABKA4yHi5pbmZsb3cucGF5b3V0LnYxLlBheW91dFN0YXR1cxINCgVhY3RvchgDIAEoCRIMCgR0ZXh0GAQgASgJIikKC0luc3RpdHV0aW9uEgwKBGNvZGUYASABKAkSDAoEbmFtZRgCIAEoCSKrAQoQU2F2ZWRCZW5lZmljaWFyeRIyCgtiZW5lZmljaWFyeRgBIAEoCzIdLmluZmxvdy5wYXlvdXQudjEuQmVuZWZpY2lhcnkSMQoNZmlyc3RfdXNlZF9hdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMAoMbGFzdF91c2VkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCK/AQoFUGF1c2USKwoFc2NvcGUYASABKA4yHC5pbmZsb3cucGF5b3V0LnYxLlBhdXNlU2NvcGUSEwoLYnVzaW5lc3NfaWQYAiABKAkSIgoEYmFuaxgDIAEoDjIULmluZmxvdy50eXBlLnYxLkJhbmsSDgoGcmVhc29uGAQgASgJEhEKCXBhdXNlZF9ieRgFIAEoCRItCglwYXVzZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wItIBCgVGbG9hdBIiCgRiYW5rGAEgASgOMhQuaW5mbG93LnR5cGUudjEuQmFuaxIMCgRsaXZlGAIgASgIEhwKD2F2YWlsYWJsZV9taW5vchgDIAEoA0gAiAEBEisKB3JlYWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg0KBWVycm9yGAUgASgJEhkKEWluX3Byb2dyZXNzX21pbm9yGAYgASgDEg4KBnBhdXNlZBgHIAEoCEISChBfYXZhaWxhYmxlX21pbm9yIqMECgxQYXlvdXRQb2xpY3kSHAoLYnVzaW5lc3NfaWQYASABKAlCB7pIBHICGDwSKgoQcGF5b3V0X21heF9taW5vchgCIAEoA0IQukgNIgsYgICapuqv4wEoABIpCg9kYWlseV9tYXhfbWlub3IYAyABKANCELpIDSILGICAmqbqr+MBKAASKwoRbW9udGhseV9tYXhfbWlub3IYBCABKANCELpIDSILGICAmqbqr+MBKAASMwoUYXBwcm92YWxfYWJvdmVfbWlub3IYBSABKANCELpIDSILGICAmqbqr+MBKABIAIgBARIjCg9jb29sX2Rvd25faG91cnMYBiABKAVCCrpIBxoFGNAFKAASMwoZbmV3X2JlbmVmaWNpYXJ5X21heF9taW5vchgHIAEoA0IQukgNIgsYgICapuqv4wEoABIiCg5hcHByb3ZhbF9ob3VycxgIIAEoBUIKukgHGgUY0AUoABI3CgRmZWVzGAkgAygLMh8uaW5mbG93LnBheW91dC52MS5QYXlvdXRGZWVCYW5kQgi6SAWSAQIQChITCgtjaGFyZ2VfZHV0eRgKIAEoCBIwCglzZXR0bGVfdG8YCyABKAsyHS5pbmZsb3cucGF5b3V0LnYxLkJlbmVmaWNpYXJ5EiUKC2Zsb29yX21pbm9yGAwgASgDQhC6SA0iCxiAgJqm6q/jASgAQhcKFV9hcHByb3ZhbF9hYm92ZV9taW5vciKjAQoNUGF5b3V0RmVlQmFuZBIlCgt1cF90b19taW5vchgBIAEoA0IQukgNIgsYgICapuqv4wEoABIkCgpmbGF0X21pbm9yGAIgASgDQhC6SA0iCxiAgJqm6q/jASgAEiAKDGJhc2lzX3BvaW50cxgDIAEoBUIKukgHGgUYkE4oABIjCgljYXBfbWlub3IYBCABKANCELpIDSILGICAmqbqr+MBKAAqhAEKDVBheW91dFB1cnBvc2USHgoaUEFZT1VUX1BVUlBPU0VfVU5TUEVDSUZJRUQQABIZChVQQVlPVVRfUFVSUE9TRV9QQVlPVVQQARIZChVQQVlPVVRfUFVSUE9TRV9SRUZVTkQQAhIdChlQQVlPVVRfUFVSUE9TRV9TRVRUTEVNRU5UEAMq6QIKDFBheW91dFN0YXR1cxIdChlQQVlPVVRfU1RBVFVTX1VOU1BFQ0lGSUVEEAASIgoeUEFZT1VUX1NUQVRVU19QRU5ESU5HX0FQUFJPVkFMEAESGgoWUEFZT1VUX1NUQVRVU19BUFBST1ZFRBACEhwKGFBBWU9VVF9TVEFUVVNfU1VCTUlUVElORxADEhYKElBBWU9VVF9TVEFUVVNfUEFJRBAEEhgKFFBBWU9VVF9TVEFUVVNfRkFJTEVEEAUSGQoVUEFZT1VUX1NUQVRVU19VTktOT1dOEAYSHwobUEFZT1VUX1NUQVRVU19NQU5VQUxfUkVWSUVXEAcSGgoWUEFZT1VUX1NUQVRVU19SRUpFQ1RFRBAIEhsKF1BBWU9VVF9TVEFUVVNfQ0FOQ0VMTEVEEAkSGQoVUEFZT1VUX1NUQVRVU19FWFBJUkVEEAoSGgoWUEFZT1VUX1NUQVRVU19SRVRVUk5FRBALKnEKClBhdXNlU2NvcGUSGwoXUEFVU0VfU0NPUEVfVU5TUEVDSUZJRUQQABIWChJQQVVTRV9TQ09QRV9HTE9CQUwQARIUChBQQVVTRV9TQ09QRV9CQU5LEAISGAoUUEFVU0VfU0NPUEVfQlVTSU5FU1MQA2IGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_type_v1_bank]);
+  fileDesc("Ch1pbmZsb3cvcGF5b3V0L3YxL3BheW91dC5wcm90bxIQaW5mbG93LnBheW91dC52MSL0BgoGUGF5b3V0EgoKAmlkGAEgASgJEhMKC2J1c2luZXNzX2lkGAIgASgJEgwKBGxpdmUYAyABKAgSEQoJcmVmZXJlbmNlGAQgASgJEjAKB3B1cnBvc2UYBSABKA4yHy5pbmZsb3cucGF5b3V0LnYxLlBheW91dFB1cnBvc2USLgoGc3RhdHVzGAYgASgOMh4uaW5mbG93LnBheW91dC52MS5QYXlvdXRTdGF0dXMSFAoMYW1vdW50X21pbm9yGAcgASgDEhEKCWZlZV9taW5vchgIIAEoAxISCgpkdXR5X21pbm9yGAkgASgDEhAKCGN1cnJlbmN5GAogASgJEjIKC2JlbmVmaWNpYXJ5GAsgASgLMh0uaW5mbG93LnBheW91dC52MS5CZW5lZmljaWFyeRIRCgluYXJyYXRpb24YDCABKAkSIgoEYmFuaxgNIAEoDjIULmluZmxvdy50eXBlLnYxLkJhbmsSFgoOYmFua19yZWZlcmVuY2UYDiABKAkSDwoHcm91dGluZxgPIAEoCRISCgpzZXNzaW9uX2lkGBAgASgJEhYKDmZhaWx1cmVfcmVhc29uGBEgASgJEg4KBmRldGFpbBgSIAEoCRIUCgxyZXF1ZXN0ZWRfYnkYEyABKAkSFwoPYXBwcm92YWxfcmVhc29uGBQgASgJEhIKCmRlY2lkZWRfYnkYFSABKAkSFQoNZGVjaXNpb25fbm90ZRgWIAEoCRIuCgpjcmVhdGVkX2F0GBcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgpleHBpcmVzX2F0GBggASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIrCgduZXh0X2F0GBkgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIwCgxzdWJtaXR0ZWRfYXQYGiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKDGNvbXBsZXRlZF9hdBgbIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFgoOdHJhbnNhY3Rpb25faWQYHCABKAkSFQoNc2V0dGxlbWVudF9pZBgdIAEoCRIQCghiYXRjaF9pZBgeIAEoCRIbChNyZWZ1bmRlZF9zZXNzaW9uX2lkGB8gASgJIuYDCgtCZW5lZmljaWFyeRKBAQoJYmFua19jb2RlGAEgASgJQm66SGu6AWUKCWJhbmtfY29kZRIxbXVzdCBiZSB0aGUgdGhyZWUgb3Igc2l4IGRpZ2l0cyBvZiBhbiBpbnN0aXR1dGlvbholdGhpcy5tYXRjaGVzKCdeKFswLTldezN9fFswLTldezZ9KSQnKcgBARIbCgliYW5rX25hbWUYAiABKAlCCLpIBXIDGMgBEmIKDmFjY291bnRfbnVtYmVyGAMgASgJQkq6SEe6AUEKDmFjY291bnRfbnVtYmVyEhJtdXN0IGJlIHRlbiBkaWdpdHMaG3RoaXMubWF0Y2hlcygnXlswLTldezEwfSQnKcgBARLRAQoMYWNjb3VudF9uYW1lGAQgASgJQroBuki2AboBsgEKDGFjY291bnRfbmFtZRIobXVzdCBiZSBhdCBtb3N0IDIwMCBwcmludGFibGUgY2hhcmFjdGVycxp4dGhpcy5zaXplKCkgPD0gMjAwICYmIHRoaXMubWF0Y2hlcygnXihbXlxccHtDfVxccHtabH1cXHB7WnB9XXxbXHUwNjIwLVx1MTA5Zl0oW1x1MjAwY1x1MjAwZF1bXHUwNjIwLVx1MTA5Zl0pKyl7MCwyMDB9JCcpIsMCCgtQYXlvdXRCYXRjaBIKCgJpZBgBIAEoCRITCgtidXNpbmVzc19pZBgCIAEoCRIMCgRsaXZlGAMgASgIEhEKCXJlZmVyZW5jZRgEIAEoCRINCgVjb3VudBgFIAEoBRIRCglzdW1fbWlub3IYBiABKAMSFAoMcmVxdWVzdGVkX2J5GAcgASgJEi4KCmNyZWF0ZWRfYXQYCCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhUKDXBlbmRpbmdfY291bnQYCSABKAUSFQoNcmVmdXNlZF9jb3VudBgKIAEoBRIWCg5hcHByb3ZhbF9jb3VudBgLIAEoBRIaChJhcHByb3ZhbF9zdW1fbWlub3IYDCABKAMSEgoKcGFpZF9jb3VudBgNIAEoBRIUCgxmYWlsZWRfY291bnQYDiABKAUi0AQKClBheW91dEl0ZW0SywEKCXJlZmVyZW5jZRgBIAEoCUK3AbpIswG6AawBCglyZWZlcmVuY2USJW11c3QgYmUgMSB0byAxMDAgcHJpbnRhYmxlIGNoYXJhY3RlcnMaeHRoaXMuc2l6ZSgpIDw9IDEwMCAmJiB0aGlzLm1hdGNoZXMoJ14oW15cXHB7Q31cXHB7Wmx9XFxwe1pwfV18W1x1MDYyMC1cdTEwOWZdKFtcdTIwMGNcdTIwMGRdW1x1MDYyMC1cdTEwOWZdKSspezEsMTAwfSQnKcgBARImCgxhbW91bnRfbWlub3IYAiABKANCELpIDSILGICAmqbqr+MBIAASfgoLYmVuZWZpY2lhcnkYAyABKAsyHS5pbmZsb3cucGF5b3V0LnYxLkJlbmVmaWNpYXJ5Qkq6SEe6AUEKDGFjY291bnRfbmFtZRIYYWNjb3VudF9uYW1lIGlzIHJlcXVpcmVkGhd0aGlzLmFjY291bnRfbmFtZSAhPSAnJ8gBARLLAQoJbmFycmF0aW9uGAQgASgJQrcBukizAboBrwEKCW5hcnJhdGlvbhIobXVzdCBiZSBhdCBtb3N0IDEwMCBwcmludGFibGUgY2hhcmFjdGVycxp4dGhpcy5zaXplKCkgPD0gMTAwICYmIHRoaXMubWF0Y2hlcygnXihbXlxccHtDfVxccHtabH1cXHB7WnB9XXxbXHUwNjIwLVx1MTA5Zl0oW1x1MjAwY1x1MjAwZF1bXHUwNjIwLVx1MTA5Zl0pKyl7MCwxMDB9JCcpIk8KC1JlZnVzZWRJdGVtEg0KBWluZGV4GAEgASgFEhEKCXJlZmVyZW5jZRgCIAEoCRIOCgZyZWFzb24YAyABKAkSDgoGZGV0YWlsGAQgASgJIoEBCgpQYXlvdXRTdGVwEiYKAmF0GAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIuCgZzdGF0dXMYAiABKA4yHi5pbmZsb3cucGF5b3V0LnYxLlBheW91dFN0YXR1cxINCgVhY3RvchgDIAEoCRIMCgR0ZXh0GAQgASgJIikKC0luc3RpdHV0aW9uEgwKBGNvZGUYASABKAkSDAoEbmFtZRgCIAEoCSKrAQoQU2F2ZWRCZW5lZmljaWFyeRIyCgtiZW5lZmljaWFyeRgBIAEoCzIdLmluZmxvdy5wYXlvdXQudjEuQmVuZWZpY2lhcnkSMQoNZmlyc3RfdXNlZF9hdBgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASMAoMbGFzdF91c2VkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCK/AQoFUGF1c2USKwoFc2NvcGUYASABKA4yHC5pbmZsb3cucGF5b3V0LnYxLlBhdXNlU2NvcGUSEwoLYnVzaW5lc3NfaWQYAiABKAkSIgoEYmFuaxgDIAEoDjIULmluZmxvdy50eXBlLnYxLkJhbmsSDgoGcmVhc29uGAQgASgJEhEKCXBhdXNlZF9ieRgFIAEoCRItCglwYXVzZWRfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wItIBCgVGbG9hdBIiCgRiYW5rGAEgASgOMhQuaW5mbG93LnR5cGUudjEuQmFuaxIMCgRsaXZlGAIgASgIEhwKD2F2YWlsYWJsZV9taW5vchgDIAEoA0gAiAEBEisKB3JlYWRfYXQYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEg0KBWVycm9yGAUgASgJEhkKEWluX3Byb2dyZXNzX21pbm9yGAYgASgDEg4KBnBhdXNlZBgHIAEoCEISChBfYXZhaWxhYmxlX21pbm9yIqMECgxQYXlvdXRQb2xpY3kSHAoLYnVzaW5lc3NfaWQYASABKAlCB7pIBHICGDwSKgoQcGF5b3V0X21heF9taW5vchgCIAEoA0IQukgNIgsYgICapuqv4wEoABIpCg9kYWlseV9tYXhfbWlub3IYAyABKANCELpIDSILGICAmqbqr+MBKAASKwoRbW9udGhseV9tYXhfbWlub3IYBCABKANCELpIDSILGICAmqbqr+MBKAASMwoUYXBwcm92YWxfYWJvdmVfbWlub3IYBSABKANCELpIDSILGICAmqbqr+MBKABIAIgBARIjCg9jb29sX2Rvd25faG91cnMYBiABKAVCCrpIBxoFGNAFKAASMwoZbmV3X2JlbmVmaWNpYXJ5X21heF9taW5vchgHIAEoA0IQukgNIgsYgICapuqv4wEoABIiCg5hcHByb3ZhbF9ob3VycxgIIAEoBUIKukgHGgUY0AUoABI3CgRmZWVzGAkgAygLMh8uaW5mbG93LnBheW91dC52MS5QYXlvdXRGZWVCYW5kQgi6SAWSAQIQChITCgtjaGFyZ2VfZHV0eRgKIAEoCBIwCglzZXR0bGVfdG8YCyABKAsyHS5pbmZsb3cucGF5b3V0LnYxLkJlbmVmaWNpYXJ5EiUKC2Zsb29yX21pbm9yGAwgASgDQhC6SA0iCxiAgJqm6q/jASgAQhcKFV9hcHByb3ZhbF9hYm92ZV9taW5vciKjAQoNUGF5b3V0RmVlQmFuZBIlCgt1cF90b19taW5vchgBIAEoA0IQukgNIgsYgICapuqv4wEoABIkCgpmbGF0X21pbm9yGAIgASgDQhC6SA0iCxiAgJqm6q/jASgAEiAKDGJhc2lzX3BvaW50cxgDIAEoBUIKukgHGgUYkE4oABIjCgljYXBfbWlub3IYBCABKANCELpIDSILGICAmqbqr+MBKAAqhAEKDVBheW91dFB1cnBvc2USHgoaUEFZT1VUX1BVUlBPU0VfVU5TUEVDSUZJRUQQABIZChVQQVlPVVRfUFVSUE9TRV9QQVlPVVQQARIZChVQQVlPVVRfUFVSUE9TRV9SRUZVTkQQAhIdChlQQVlPVVRfUFVSUE9TRV9TRVRUTEVNRU5UEAMq6QIKDFBheW91dFN0YXR1cxIdChlQQVlPVVRfU1RBVFVTX1VOU1BFQ0lGSUVEEAASIgoeUEFZT1VUX1NUQVRVU19QRU5ESU5HX0FQUFJPVkFMEAESGgoWUEFZT1VUX1NUQVRVU19BUFBST1ZFRBACEhwKGFBBWU9VVF9TVEFUVVNfU1VCTUlUVElORxADEhYKElBBWU9VVF9TVEFUVVNfUEFJRBAEEhgKFFBBWU9VVF9TVEFUVVNfRkFJTEVEEAUSGQoVUEFZT1VUX1NUQVRVU19VTktOT1dOEAYSHwobUEFZT1VUX1NUQVRVU19NQU5VQUxfUkVWSUVXEAcSGgoWUEFZT1VUX1NUQVRVU19SRUpFQ1RFRBAIEhsKF1BBWU9VVF9TVEFUVVNfQ0FOQ0VMTEVEEAkSGQoVUEFZT1VUX1NUQVRVU19FWFBJUkVEEAoSGgoWUEFZT1VUX1NUQVRVU19SRVRVUk5FRBALKnEKClBhdXNlU2NvcGUSGwoXUEFVU0VfU0NPUEVfVU5TUEVDSUZJRUQQABIWChJQQVVTRV9TQ09QRV9HTE9CQUwQARIUChBQQVVTRV9TQ09QRV9CQU5LEAISGAoUUEFVU0VfU0NPUEVfQlVTSU5FU1MQA2IGcHJvdG8z", [file_buf_validate_validate, file_google_protobuf_timestamp, file_inflow_type_v1_bank]);
 
 /**
  * One payout: an amount that leaves the balance of a business for a bank account. Its amount, fee and duty are
@@ -296,6 +296,202 @@ export const BeneficiarySchema: GenMessage<Beneficiary> = /*@__PURE__*/
   messageDesc(file_inflow_payout_v1_payout, 1);
 
 /**
+ * Payouts that were requested together, and are approved together.
+ *
+ * @generated from message inflow.payout.v1.PayoutBatch
+ */
+export type PayoutBatch = Message<"inflow.payout.v1.PayoutBatch"> & {
+  /**
+   * Identifier, "pba_…".
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * The business whose money it is.
+   *
+   * @generated from field: string business_id = 2;
+   */
+  businessId: string;
+
+  /**
+   * true in live mode, where money is real; false in test mode.
+   *
+   * @generated from field: bool live = 3;
+   */
+  live: boolean;
+
+  /**
+   * The reference of the caller, unique among the batches of the business and mode.
+   *
+   * @generated from field: string reference = 4;
+   */
+  reference: string;
+
+  /**
+   * How many items it has.
+   *
+   * @generated from field: int32 count = 5;
+   */
+  count: number;
+
+  /**
+   * The sum of their amounts, in kobo.
+   *
+   * @generated from field: int64 sum_minor = 6;
+   */
+  sumMinor: bigint;
+
+  /**
+   * Who requested it: a token, user or key.
+   *
+   * @generated from field: string requested_by = 7;
+   */
+  requestedBy: string;
+
+  /**
+   * When it was requested.
+   *
+   * @generated from field: google.protobuf.Timestamp created_at = 8;
+   */
+  createdAt?: Timestamp | undefined;
+
+  /**
+   * How many items still wait for a bank to state the name of their account.
+   *
+   * @generated from field: int32 pending_count = 9;
+   */
+  pendingCount: number;
+
+  /**
+   * How many items were refused, and have no payout.
+   *
+   * @generated from field: int32 refused_count = 10;
+   */
+  refusedCount: number;
+
+  /**
+   * How many of its payouts await an approval.
+   *
+   * @generated from field: int32 approval_count = 11;
+   */
+  approvalCount: number;
+
+  /**
+   * The sum of those, in kobo.
+   *
+   * @generated from field: int64 approval_sum_minor = 12;
+   */
+  approvalSumMinor: bigint;
+
+  /**
+   * How many of its payouts are paid.
+   *
+   * @generated from field: int32 paid_count = 13;
+   */
+  paidCount: number;
+
+  /**
+   * How many of its payouts failed, were rejected or cancelled, expired or were returned.
+   *
+   * @generated from field: int32 failed_count = 14;
+   */
+  failedCount: number;
+};
+
+/**
+ * Describes the message inflow.payout.v1.PayoutBatch.
+ * Use `create(PayoutBatchSchema)` to create a new message.
+ */
+export const PayoutBatchSchema: GenMessage<PayoutBatch> = /*@__PURE__*/
+  messageDesc(file_inflow_payout_v1_payout, 2);
+
+/**
+ * One item of a batch.
+ *
+ * @generated from message inflow.payout.v1.PayoutItem
+ */
+export type PayoutItem = Message<"inflow.payout.v1.PayoutItem"> & {
+  /**
+   * The reference of the payout: 1 to 100 printable characters, unique for the business and mode.
+   *
+   * @generated from field: string reference = 1;
+   */
+  reference: string;
+
+  /**
+   * The amount in kobo, from 1 to 1,000,000,000,000,000 (ten trillion naira).
+   *
+   * @generated from field: int64 amount_minor = 2;
+   */
+  amountMinor: bigint;
+
+  /**
+   * Who gets it. The name of the account is required: it is compared with the one that a bank states.
+   *
+   * @generated from field: inflow.payout.v1.Beneficiary beneficiary = 3;
+   */
+  beneficiary?: Beneficiary | undefined;
+
+  /**
+   * What the statement of the beneficiary shows, at most 100 characters; empty: the name of the business.
+   *
+   * @generated from field: string narration = 4;
+   */
+  narration: string;
+};
+
+/**
+ * Describes the message inflow.payout.v1.PayoutItem.
+ * Use `create(PayoutItemSchema)` to create a new message.
+ */
+export const PayoutItemSchema: GenMessage<PayoutItem> = /*@__PURE__*/
+  messageDesc(file_inflow_payout_v1_payout, 3);
+
+/**
+ * An item of a batch that was refused.
+ *
+ * @generated from message inflow.payout.v1.RefusedItem
+ */
+export type RefusedItem = Message<"inflow.payout.v1.RefusedItem"> & {
+  /**
+   * Its place among the items, from 0.
+   *
+   * @generated from field: int32 index = 1;
+   */
+  index: number;
+
+  /**
+   * Its reference.
+   *
+   * @generated from field: string reference = 2;
+   */
+  reference: string;
+
+  /**
+   * Why, as a stable code such as "name_mismatch", "validation_failed" or "insufficient_balance".
+   *
+   * @generated from field: string reason = 3;
+   */
+  reason: string;
+
+  /**
+   * Why, in a sentence.
+   *
+   * @generated from field: string detail = 4;
+   */
+  detail: string;
+};
+
+/**
+ * Describes the message inflow.payout.v1.RefusedItem.
+ * Use `create(RefusedItemSchema)` to create a new message.
+ */
+export const RefusedItemSchema: GenMessage<RefusedItem> = /*@__PURE__*/
+  messageDesc(file_inflow_payout_v1_payout, 4);
+
+/**
  * A change of a payout, or something that was learned about it.
  *
  * @generated from message inflow.payout.v1.PayoutStep
@@ -335,7 +531,7 @@ export type PayoutStep = Message<"inflow.payout.v1.PayoutStep"> & {
  * Use `create(PayoutStepSchema)` to create a new message.
  */
 export const PayoutStepSchema: GenMessage<PayoutStep> = /*@__PURE__*/
-  messageDesc(file_inflow_payout_v1_payout, 2);
+  messageDesc(file_inflow_payout_v1_payout, 5);
 
 /**
  * An institution that payouts can reach.
@@ -363,7 +559,7 @@ export type Institution = Message<"inflow.payout.v1.Institution"> & {
  * Use `create(InstitutionSchema)` to create a new message.
  */
 export const InstitutionSchema: GenMessage<Institution> = /*@__PURE__*/
-  messageDesc(file_inflow_payout_v1_payout, 3);
+  messageDesc(file_inflow_payout_v1_payout, 6);
 
 /**
  * A beneficiary that a business has paid.
@@ -398,7 +594,7 @@ export type SavedBeneficiary = Message<"inflow.payout.v1.SavedBeneficiary"> & {
  * Use `create(SavedBeneficiarySchema)` to create a new message.
  */
 export const SavedBeneficiarySchema: GenMessage<SavedBeneficiary> = /*@__PURE__*/
-  messageDesc(file_inflow_payout_v1_payout, 4);
+  messageDesc(file_inflow_payout_v1_payout, 7);
 
 /**
  * A stop of payouts.
@@ -454,7 +650,7 @@ export type Pause = Message<"inflow.payout.v1.Pause"> & {
  * Use `create(PauseSchema)` to create a new message.
  */
 export const PauseSchema: GenMessage<Pause> = /*@__PURE__*/
-  messageDesc(file_inflow_payout_v1_payout, 5);
+  messageDesc(file_inflow_payout_v1_payout, 8);
 
 /**
  * The operator's account at a bank, which payouts are paid from.
@@ -517,7 +713,7 @@ export type Float = Message<"inflow.payout.v1.Float"> & {
  * Use `create(FloatSchema)` to create a new message.
  */
 export const FloatSchema: GenMessage<Float> = /*@__PURE__*/
-  messageDesc(file_inflow_payout_v1_payout, 6);
+  messageDesc(file_inflow_payout_v1_payout, 9);
 
 /**
  * The rules of payouts of a business, or of the installation. A limit of 0 does not limit.
@@ -618,7 +814,7 @@ export type PayoutPolicy = Message<"inflow.payout.v1.PayoutPolicy"> & {
  * Use `create(PayoutPolicySchema)` to create a new message.
  */
 export const PayoutPolicySchema: GenMessage<PayoutPolicy> = /*@__PURE__*/
-  messageDesc(file_inflow_payout_v1_payout, 7);
+  messageDesc(file_inflow_payout_v1_payout, 10);
 
 /**
  * The fee of amounts up to a limit.
@@ -660,7 +856,7 @@ export type PayoutFeeBand = Message<"inflow.payout.v1.PayoutFeeBand"> & {
  * Use `create(PayoutFeeBandSchema)` to create a new message.
  */
 export const PayoutFeeBandSchema: GenMessage<PayoutFeeBand> = /*@__PURE__*/
-  messageDesc(file_inflow_payout_v1_payout, 8);
+  messageDesc(file_inflow_payout_v1_payout, 11);
 
 /**
  * What a payout is for.

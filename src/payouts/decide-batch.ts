@@ -1,0 +1,108 @@
+import type { PoolClient } from 'pg'
+import { appendAudit } from '../auth/audit/append-audit-entry.ts'
+import type { Actor } from '../auth/caller.ts'
+import { assert, Fault } from '../core/errors.ts'
+import { inTransaction } from '../postgres/in-transaction.ts'
+import { type Batch, findBatch } from './batch.ts'
+import { type PayoutContext, requesterOf } from './create-payout.ts'
+import type { Payout } from './payout.ts'
+import { changeIn, PAYOUT_COLUMNS, type PayoutRow, toPayout } from './store.ts'
+
+interface BatchDecision {
+  readonly businessId: string
+  readonly batchId: string
+  readonly note: string
+}
+
+/** A batch after a decision, and what was decided. */
+interface DecidedBatch {
+  readonly batch: Batch
+  readonly count: number
+  readonly sumMinor: bigint
+}
+
+/**
+ * Approves all payouts of a batch that await it, in one commit. The caller that requested the batch may not.
+ *
+ * @throws Fault not_found, own_payout, payout_not_pending
+ */
+export function approveBatch(
+  context: PayoutContext,
+  request: BatchDecision,
+  actor: Actor,
+): Promise<DecidedBatch> {
+  return decide(context, request, 'payout.approve', actor, (batch) => {
+    if (batch.requestedBy !== requesterOf(actor)) return
+    const text = 'Another person than the one who requested a batch has to approve it'
+    throw new Fault('own_payout', text)
+  })
+}
+
+/** Refuses the approval of all payouts of a batch that await it. @throws Fault not_found, payout_not_pending */
+export function rejectBatch(
+  context: PayoutContext,
+  request: BatchDecision,
+  actor: Actor,
+): Promise<DecidedBatch> {
+  return decide(context, request, 'payout.reject', actor, () => undefined)
+}
+
+/** @param require throws if the actor may not decide */
+async function decide(
+  { database, clock, onCommit, wake }: PayoutContext,
+  { businessId, batchId, note }: BatchDecision,
+  action: 'payout.approve' | 'payout.reject',
+  actor: Actor,
+  require: (batch: Batch) => void,
+): Promise<DecidedBatch> {
+  const [status, verb] =
+    action === 'payout.approve'
+      ? (['APPROVED', 'approved'] as const)
+      : (['REJECTED', 'rejected'] as const)
+  const by = requesterOf(actor)
+  const step = `${verb} with its batch${note === '' ? '' : `: ${note}`}`
+  const decided = await inTransaction(database.durablePool, async (client) => {
+    const before = await findBatch(client, { businessId, batchId })
+    if (before === undefined) throw new Fault('not_found', 'There is no such batch')
+    require(before)
+    if (before.pendingCount > 0) {
+      const text = `Banks have not named the accounts of ${before.pendingCount} items yet`
+      throw new Fault('payout_not_pending', text)
+    }
+    const nowMs = clock.now()
+    const payouts = await lockPending(client, batchId)
+    if (payouts.length === 0) {
+      throw new Fault('payout_not_pending', 'No payout of the batch awaits an approval')
+    }
+    for (const payout of payouts) {
+      const decision = { actor: by, decidedBy: by, decisionNote: note, step }
+      const next = status === 'APPROVED' ? { nextInMs: 0 } : {}
+      const after = await changeIn(client, payout, { status, ...decision, ...next }, nowMs)
+      assert(after, 'a locked payout is as it was read')
+    }
+    const sumMinor = payouts.reduce((sum, { amountMinor }) => sum + amountMinor, 0n)
+    const count = payouts.length
+    await appendAudit(client, actor, {
+      action,
+      targetId: batchId,
+      businessId,
+      details: { payouts: count, sumMinor: `${sumMinor}`, note },
+    })
+    const batch = await findBatch(client, { businessId, batchId })
+    assert(batch, 'a batch is never removed')
+    return { batch, count, sumMinor }
+  })
+  onCommit()
+  wake()
+  return decided
+}
+
+/** Locks the payouts of a batch that await an approval, and have not expired. */
+async function lockPending(client: PoolClient, batchId: string): Promise<readonly Payout[]> {
+  const { rows } = await client.query<PayoutRow>(
+    `select ${PAYOUT_COLUMNS} from payout where batch_id = $1 and status = 'PENDING_APPROVAL'
+        and expires_at > now() order by id for update`,
+    [batchId],
+  )
+  return rows.map(toPayout)
+}

@@ -1,0 +1,144 @@
+import { ConnectError } from '@connectrpc/connect'
+import { describe, expect, it, test } from 'vitest'
+import { ErrorInfoSchema } from '../../gen/google/rpc/error_details_pb.ts'
+import { type Payout, PayoutPurpose, PayoutStatus } from '../../gen/inflow/payout/v1/payout_pb.ts'
+import { PayoutService } from '../../gen/inflow/payout/v1/payout_service_pb.ts'
+import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
+import { nuban } from '../../src/banks/nuban.ts'
+import { MAGIC_ACCOUNTS } from '../../src/banks/sandbox.ts'
+import { payableOf } from '../../src/payouts/pay-settlements.ts'
+import { openAccount, pay, settleAll } from '../overview/scene.ts'
+import { useService } from '../support/service.ts'
+import { waitUntil } from '../support/wait-for.ts'
+
+const service = useService()
+const payouts = () => service.client(PayoutService)
+
+const account = (serial: number | string, accountName = '') => {
+  return { bankCode: '058', accountNumber: nuban('058', Number(serial)), accountName }
+}
+
+/** Settles a payment of a business with these rules. @returns the settlement's id */
+async function settled(amountMinor: bigint, rules: object) {
+  const { id: businessId } = await service.business()
+  await payouts().updatePayoutPolicy({ policy: { businessId, ...rules } })
+  await pay(service, await openAccount(service, businessId), amountMinor)
+  return { businessId, settlementId: await settleAll(service, businessId, 1n) }
+}
+
+async function list(businessId: string): Promise<Payout[]> {
+  return (await payouts().listPayouts({ businessId })).payouts
+}
+
+async function untilListed(businessId: string, count: number, status: PayoutStatus) {
+  let found: Payout[] = []
+  await waitUntil(async () => {
+    found = await list(businessId)
+    return found.length === count && found.every((each) => each.status === status)
+  })
+  return found
+}
+
+const availableOf = async (businessId: string) =>
+  (await service.client(SettlementService).getBalance({ businessId })).balance?.availableMinor
+
+/** Lets the next look at a settlement, and the next day, begin at once. */
+async function nextDay(settlementId: string) {
+  const { durablePool } = service.database
+  await durablePool.query(
+    "update payout set completed_at = completed_at - interval '1 day' where settlement_id = $1",
+    [settlementId],
+  )
+  await durablePool.query(
+    'update settlement_payout set next_at = now() where settlement_id = $1 and next_at is not null',
+    [settlementId],
+  )
+}
+
+const isDone = (settlementId: string) =>
+  waitUntil(async () => {
+    const { rows } = await service.database.durablePool.query(
+      'select from settlement_payout where settlement_id = $1 and next_at is null',
+      [settlementId],
+    )
+    return rows.length === 1
+  })
+
+describe('a settlement of a business that names an account', () => {
+  it('is paid out once, less the floor and the fee', async () => {
+    const rules = {
+      settleTo: account(145_700_001),
+      floorMinor: 100_000n,
+      fees: [{ flatMinor: 2_500n }],
+    }
+    const { businessId, settlementId } = await settled(1_000_000n, rules)
+    const [paid] = await untilListed(businessId, 1, PayoutStatus.PAID)
+    expect(paid).toMatchObject({
+      ...{ purpose: PayoutPurpose.SETTLEMENT, reference: `settlement:${settlementId}` },
+      ...{ settlementId, amountMinor: 897_500n, feeMinor: 2_500n, approvalReason: '' },
+    })
+    expect(await availableOf(businessId)).toBe(100_000n)
+    await nextDay(settlementId)
+    await isDone(settlementId)
+    expect(await list(businessId)).toHaveLength(1)
+  })
+
+  it('is tried again the next day after a failure, five times in all', async () => {
+    const rules = { settleTo: account(MAGIC_ACCOUNTS.rejects) }
+    const { businessId, settlementId } = await settled(500_000n, rules)
+    for (let count = 1; count <= 5; count++) {
+      const all = await untilListed(businessId, count, PayoutStatus.FAILED)
+      const suffix = count === 1 ? '' : `:${count}`
+      expect(all[0]?.reference).toBe(`settlement:${settlementId}${suffix}`)
+      await nextDay(settlementId)
+    }
+    await isDone(settlementId)
+    expect(await list(businessId)).toHaveLength(5)
+    expect(await availableOf(businessId)).toBe(500_000n)
+  })
+
+  it('is not paid out if nothing is above the floor', async () => {
+    const rules = { settleTo: account(145_700_001), floorMinor: 500_000n }
+    const { businessId, settlementId } = await settled(500_000n, rules)
+    await isDone(settlementId)
+    expect(await list(businessId)).toEqual([])
+  })
+})
+
+const reasonOf = (call: Promise<unknown>) =>
+  call.then(
+    () => 'accepted',
+    (error) => ConnectError.from(error).findDetails(ErrorInfoSchema)[0]?.reason,
+  )
+
+test('a bank states the name of the account when it is set', async () => {
+  const { id: businessId } = await service.business()
+  const settleTo = account(145_700_001)
+  const { policy } = await payouts().updatePayoutPolicy({ policy: { businessId, settleTo } })
+  expect(policy?.settleTo?.bankCode).toBe('000013')
+  expect(policy?.settleTo?.accountName).not.toBe('')
+  const other = { ...settleTo, accountName: 'QUITE ANOTHER NAME' }
+  const update = payouts().updatePayoutPolicy({ policy: { businessId, settleTo: other } })
+  expect(await reasonOf(update)).toBe('name_mismatch')
+})
+
+test('no other payout takes the reference of a settlement', async () => {
+  const { id: businessId } = await service.business()
+  const request = { businessId, reference: 'settlement:stl_1', amountMinor: 1n }
+  const { resolution } = await payouts().resolveAccountName({ businessId, ...account(145_700_001) })
+  const beneficiary = account(145_700_001)
+  const create = payouts().createPayout({ ...request, beneficiary, resolution })
+  expect(await reasonOf(create)).toBe('validation_failed')
+})
+
+test('the payable amount leaves the floor, the fee and the duty', () => {
+  const rules = { floorMinor: 10n, fees: [], chargeDuty: false }
+  const payable = (net: bigint, available: bigint, more: object = {}) =>
+    payableOf({ ...rules, ...more }, { netMinor: net, availableMinor: available }, '2026-11-28')
+  expect(payable(100n, 1_000n)).toBe(100n)
+  expect(payable(100n, 60n)).toBe(50n)
+  expect(payable(100n, 10n)).toBe(0n)
+  const fees = [{ upToMinor: 0n, flatMinor: 7n, basisPoints: 0, capMinor: 0n }]
+  expect(payable(100n, 110n, { fees })).toBe(93n)
+  expect(payable(1_000_000n, 1_000_010n, { chargeDuty: true })).toBe(995_000n)
+})

@@ -1,0 +1,173 @@
+import fc from 'fast-check'
+import { describe, expect, it, test } from 'vitest'
+import { Fault } from '../../src/core/errors.ts'
+import type { Payout } from '../../src/payouts/payout.ts'
+import { readPreview } from '../../src/settlement/runs/preview-settlement.ts'
+import { findDiscrepancies } from '../settlement/fixture.ts'
+import { percent } from '../settlement/shares-fixture.ts'
+import { useDatabase } from '../support/database.ts'
+import { sequence } from '../support/events.ts'
+import { createRefundScene } from './refund-scene.ts'
+
+const db = useDatabase()
+const scene = () => createRefundScene(db.database)
+const discrepancies = () => findDiscrepancies(db.database.durablePool)
+
+const reasonOf = (call: Promise<unknown>) =>
+  call.then(
+    () => 'done',
+    (error) => {
+      if (error instanceof Fault) return error.reason
+      throw error
+    },
+  )
+
+describe('a refund of an unsettled payment', () => {
+  it('takes pending money, and settlement settles the rest, its fee and its shares', async () => {
+    const { business, refund, send } = scene()
+    const [owner, recipient] = [await business(100), await business()]
+    await owner.split([percent(recipient.id, 5_000)])
+    const id = await owner.pay(100_000n)
+    await send(await refund(id, 40_000n), 'PAID')
+    expect(await owner.balance()).toEqual([60_000n, 0n, 0n])
+    const { durablePool } = db.database
+    await sequence(durablePool)
+    const terms = { feeFlatMinor: 0n, feeBasisPoints: 100, feeCapMinor: 0n }
+    const key = { businessId: owner.id, live: true }
+    expect(await readPreview(durablePool, key, terms, undefined)).toMatchObject({
+      ...{ transactionCount: 1n, grossMinor: 60_000n, feesMinor: 600n, splitsMinor: 30_000n },
+    })
+    const [settlement] = await owner.settle()
+    expect(settlement).toMatchObject({
+      ...{ transactionCount: 1n, grossMinor: 60_000n, feesMinor: 600n, splitsMinor: 30_000n },
+    })
+    expect(await owner.balance()).toEqual([0n, 29_400n, 600n])
+    expect(await recipient.balance()).toEqual([0n, 30_000n, 0n])
+    expect(await discrepancies()).toEqual([])
+  })
+
+  it('of all of it leaves a settlement of zero, after which the payment is not due', async () => {
+    const { business, refund, send, reverse } = scene()
+    const owner = await business()
+    const id = await owner.pay(100_000n)
+    await send(await refund(id), 'PAID')
+    const [settlement] = await owner.settle()
+    expect(settlement).toMatchObject({ transactionCount: 1n, grossMinor: 0n })
+    expect(await owner.settle()).toEqual([])
+    expect(await owner.balance()).toEqual([0n, 0n, 0n])
+    expect(await reasonOf(refund(id))).toBe('refund_exceeds_payment')
+    expect(await reasonOf(reverse(id))).toBe('not_reversible')
+    expect(await discrepancies()).toEqual([])
+  })
+
+  it('that fails gives the money back to pending, or to available once the payment is settled', async () => {
+    const { business, refund, send, reject, reverse } = scene()
+    const owner = await business(0)
+    const id = await owner.pay(100_000n)
+    await reject(await refund(id, 30_000n))
+    expect(await owner.balance()).toEqual([100_000n, 0n, 0n])
+    const late = await refund(id, 30_000n)
+    expect(late.source).toBe('pending')
+    await owner.settle()
+    expect(await owner.balance()).toEqual([0n, 70_000n, 0n])
+    await send(late, 'FAILED')
+    expect(await owner.balance()).toEqual([0n, 100_000n, 0n])
+    expect(await reasonOf(reverse(id))).toBe('not_reversible')
+    const again = await refund(id)
+    expect(again).toMatchObject({ source: 'available', amountMinor: 100_000n })
+    await send(again, 'PAID')
+    expect(await owner.balance()).toEqual([0n, 0n, 0n])
+    expect(await discrepancies()).toEqual([])
+  })
+
+  it('that is sent back may be requested again, from what is available', async () => {
+    const { business, refund, send } = scene()
+    const owner = await business(0)
+    const id = await owner.pay(100_000n)
+    await send(await refund(id, 80_000n), 'RETURNED')
+    expect(await owner.balance()).toEqual([20_000n, 80_000n, 0n])
+    const again = await refund(id, 80_000n)
+    expect(again.source).toBe('available')
+    await send(again, 'PAID')
+    await owner.settle()
+    expect(await owner.balance()).toEqual([0n, 20_000n, 0n])
+    expect(await discrepancies()).toEqual([])
+  })
+})
+
+test('refunds of many payments of one business at once do not deadlock', async () => {
+  const { business, refund } = scene()
+  const owner = await business()
+  const ids = await Promise.all(Array.from({ length: 12 }, () => owner.pay(1_000n)))
+  const results = await Promise.all(ids.map((id) => reasonOf(refund(id))))
+  expect(results).toEqual(ids.map(() => 'done'))
+  expect(await owner.balance()).toEqual([0n, 0n, 0n])
+})
+
+test('whatever is refunded, settled and reversed at the same time, all sums are right', async () => {
+  const { business, refund, send, reject, reverse } = scene()
+  const index = fc.nat({ max: 99 })
+  const command = fc.oneof(
+    fc.record({ kind: fc.constant('pay' as const), minor: fc.integer({ min: 1, max: 100_000 }) }),
+    fc.record({
+      kind: fc.constant('refund' as const),
+      index,
+      percent: fc.integer({ min: 0, max: 100 }),
+    }),
+    fc.record({ kind: fc.constant('refund' as const), index, percent: fc.constant(0) }),
+    fc.record({ kind: fc.constantFrom('PAID', 'FAILED', 'RETURNED', 'REJECTED'), index }),
+    fc.record({ kind: fc.constant('reverse' as const), index }),
+    fc.record({ kind: fc.constant('settle' as const) }),
+  )
+  const allowed = new Set([
+    ...[
+      'done',
+      'refund_exceeds_payment',
+      'insufficient_balance',
+      'payout_not_pending',
+      'own_payout',
+    ],
+    ...['not_refundable', 'not_reversible', 'already_reversed'],
+  ])
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.array(command, { minLength: 1, maxLength: 4 }), { minLength: 8, maxLength: 14 }),
+      async (turns) => {
+        const [owner, recipient] = [await business(150), await business()]
+        await owner.split([percent(recipient.id, 3_000)])
+        const payments = [{ id: await owner.pay(50_000n), minor: 50_000n }]
+        const refunds: Payout[] = []
+        const run = async (each: typeof command extends fc.Arbitrary<infer T> ? T : never) => {
+          if (each.kind === 'pay') {
+            const minor = BigInt(each.minor)
+            payments.push({ id: await owner.pay(minor), minor })
+          } else if (each.kind === 'settle') {
+            await owner.settle()
+          } else if (each.kind === 'refund' || each.kind === 'reverse') {
+            const { id, minor } = payments[each.index % payments.length]!
+            if (each.kind === 'reverse') return reverse(id)
+            refunds.push(await refund(id, (minor * BigInt(each.percent)) / 100n))
+          } else if (refunds.length > 0) {
+            const payout = refunds[each.index % refunds.length]!
+            await (each.kind === 'REJECTED' ? reject(payout) : send(payout, each.kind))
+          }
+        }
+        for (const turn of turns) {
+          const reasons = await Promise.all(turn.map((each) => reasonOf(run(each))))
+          for (const reason of reasons) expect(allowed).toContain(reason)
+        }
+        await owner.settle()
+        const [pending, available] = await owner.balance()
+        expect(pending).toBe(0n)
+        // Only a reversal may take more than is available.
+        if (!turns.flat().some(({ kind }) => kind === 'reverse'))
+          expect(available).toBeGreaterThanOrEqual(0n)
+        expect(await discrepancies()).toEqual([])
+      },
+    ),
+    {
+      numRuns: Number(process.env['REFUND_RUNS'] ?? 6),
+      ...(process.env['SEED'] && { seed: Number(process.env['SEED']) }),
+    },
+  )
+})
