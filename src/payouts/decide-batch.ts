@@ -74,11 +74,13 @@ async function decide(
     if (payouts.length === 0) {
       throw new Fault('payout_not_pending', 'No payout of the batch awaits an approval')
     }
-    for (const payout of payouts) {
-      const decision = { actor: by, decidedBy: by, decisionNote: note, step }
-      const next = status === 'APPROVED' ? { nextInMs: 0 } : {}
-      const after = await changeIn(client, payout, { status, ...decision, ...next }, nowMs)
-      assert(after, 'a locked payout is as it was read')
+    const decision = { actor: by, decidedBy: by, decisionNote: note, step }
+    if (status === 'APPROVED') await approveAll(client, payouts, decision, nowMs)
+    else {
+      for (const payout of payouts) {
+        const after = await changeIn(client, payout, { status, ...decision }, nowMs)
+        assert(after, 'a locked payout is as it was read')
+      }
     }
     const sumMinor = payouts.reduce((sum, { amountMinor }) => sum + amountMinor, 0n)
     const count = payouts.length
@@ -105,4 +107,26 @@ async function lockPending(client: PoolClient, batchId: string): Promise<readonl
     [batchId],
   )
   return rows.map(toPayout)
+}
+
+/** Approves locked payouts in one statement: an approval has neither postings nor events. */
+async function approveAll(
+  client: PoolClient,
+  payouts: readonly Payout[],
+  decision: { readonly decidedBy: string; readonly decisionNote: string; readonly step: string },
+  nowMs: number,
+): Promise<void> {
+  await client.query(
+    `with approved as (
+        update payout set status = 'APPROVED', next_at = now(), expires_at = null, decided_by = $2, decision_note = $3
+        where id = any($1) returning id
+      )
+      insert into payout_step (payout_id, number, at, status, actor, text)
+      select id, (select count(*) from payout_step s where s.payout_id = approved.id) + 1, $4, 'APPROVED', $2, $5
+      from approved`,
+    [
+      payouts.map(({ id }) => id),
+      ...[decision.decidedBy, decision.decisionNote, new Date(nowMs), decision.step],
+    ],
+  )
 }
