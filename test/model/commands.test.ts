@@ -39,6 +39,11 @@ const COVERED: Readonly<Record<string, readonly string[]>> = {
     'PayoutService.ResumePayouts',
     'PayoutService.UpdatePayoutPolicy',
   ],
+  'payouts/batches.test.ts': [
+    'PayoutService.ApproveBatch',
+    'PayoutService.CreatePayouts',
+    'PayoutService.RejectBatch',
+  ],
   // It stores nothing.
   'webhooks/rehearsal.test.ts': ['WebhookService.Rehearse'],
   // The models drive the same use cases by the operators' rpcs.

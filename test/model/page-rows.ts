@@ -490,6 +490,14 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
     },
     mayLeaveAll: ['batchId', 'transactionId'],
   },
+  'PayoutService.ListBatches': {
+    request: ofBusiness,
+    add: async (scene, fresh) => {
+      const request = await made('PayoutService.CreatePayouts')(scene, fresh)
+      await scene.service.client(PayoutService).createPayouts(request)
+    },
+    options: none,
+  },
   'PayoutService.ListBeneficiaries': {
     request: ofBusiness,
     id: 'firstUsedAt',

@@ -60,13 +60,8 @@ describe('the money of a payout', () => {
     fc.assert(
       fc.property(money, way, (payout, statuses) => {
         const sums = {
-          held: 0n,
-          pending: 0n,
-          available: 0n,
-          reserved: 0n,
-          paid_out: 0n,
-          fees: 0n,
-          duty: 0n,
+          ...{ pending: 0n, available: 0n, held: 0n },
+          ...{ reserved: 0n, paid_out: 0n, fees: 0n, duty: 0n },
         }
         const postings = postingsOfWay(payout, statuses)
         for (const { debit, credit, amountMinor } of postings) {

@@ -396,6 +396,11 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
       // A page with a rare status reads a thousand payouts.
       buffersMax: 2_500,
     },
+    'PayoutService.ListBatches': {
+      always: { businessId: SEEDED_BUSINESS },
+      filters: {},
+      at: tokenAt('id', `payout_batch where ${OF_BUSINESS}`, 'id desc'),
+    },
     'PayoutService.ListBeneficiaries': {
       always: { businessId: SEEDED_BUSINESS },
       filters: { live: [true, false] },

@@ -192,6 +192,11 @@ const payouts = (transactions: number) => [
           when n > ${Math.floor(transactions / PAYOUT_PART) - 200} then 'FAILED' else 'PAID' end,
         case when n % 50 = 0 then 'REFUND' when n % 51 = 0 then 'SETTLEMENT' else 'PAYOUT' end))
       as p (id, status, purpose)`,
+  `insert into payout_batch (id, business_id, live, reference, count, sum_minor, details_hash, requested_by,
+      approval_reason, created_at)
+    select ${idOf('pba', 'n')}, case when n % 2 = 0 then ${BUSINESS} else ${anyBusiness('n')} end, true, n::text, 1,
+      100, '', 'bootstrap', '', now()
+    from generate_series(1, $1::int) n`,
   `insert into payout_posting (payout_id, kind, debit_account, credit_account, amount_minor, created_at)
     select id, 'reservation', 'available', 'reserved', 100, created_at from payout`,
   `insert into payout_step (payout_id, number, at, status, actor, text)
@@ -202,8 +207,8 @@ const payouts = (transactions: number) => [
       last_used_at)
     select ${BUSINESS}, n % 2 = 0, '000013', lpad(n::text, 10, '0'), 'ADA OBI', now(), now() - n * interval '1 second'
     from generate_series(1, $1::int) n`,
-  `insert into payout_refund (transaction_id, amount_minor, refunded_minor)
-    select id, amount_minor, 0 from transaction order by id limit $1`,
+  `insert into payout_refund (transaction_id, amount_minor, refunded_minor, pending_minor)
+    select id, amount_minor, 0, 0 from transaction order by id limit $1`,
   `insert into payout_listed (payout_id, session_id, listed_at)
     select id, reference, created_at from payout where status = 'PAID'`,
   `insert into payout_discrepancy (id, kind, bank, live, line_key, bank_reference, session_id, payout_id, amount_minor,

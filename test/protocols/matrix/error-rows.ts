@@ -229,6 +229,7 @@ export const OF_LIVE_BANKS: ReadonlySet<string> = new Set([
   'PayoutService.CreatePayout bank_unavailable',
   'PayoutService.RefundTransaction bank_unavailable',
   'PayoutService.ReconcilePayouts bank_unavailable',
+  'PayoutService.UpdatePayoutPolicy bank_unavailable',
   'ThirdPartyService.CloseVirtualAccount bank_unavailable',
   'ThirdPartyService.ResolveAccountName bank_unavailable',
   'ThirdPartyService.CreatePayout bank_unavailable',

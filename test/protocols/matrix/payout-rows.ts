@@ -102,6 +102,42 @@ const line = (fresh: string) => ({
 })
 
 const PERIOD = { from: { seconds: 1_796_000_000n }, to: { seconds: 1_796_003_600n } }
+/** The name that the sandbox states for the account. */
+const named = async ({ service, businessId }: Scene) => {
+  const client = service.client(PayoutService)
+  const { beneficiary } = await client.resolveAccountName({ businessId, ...PAYEE })
+  return { ...PAYEE, accountName: beneficiary!.accountName }
+}
+
+/** A request for a batch of one payout. */
+const batched = async (scene: Scene, fresh: string, amountMinor = 100n) => ({
+  businessId: scene.businessId,
+  reference: fresh,
+  items: [{ reference: `${fresh} item`, amountMinor, beneficiary: await named(scene) }],
+})
+
+/** A batch whose payout awaits an approval. */
+async function batch(scene: Scene, fresh: string, token = scene.requester) {
+  const { service, businessId } = scene
+  const request = await batched(scene, fresh)
+  const { batch: created } = await service.client(PayoutService, token).createPayouts(request)
+  const batchId = created!.id
+  await until(
+    () => payouts(scene).getBatch({ businessId, batchId }),
+    (found) => found.batch?.approvalCount === 1,
+  )
+  return { businessId, batchId }
+}
+
+/** A batch of each scene: nothing more happens to it. */
+const shown = new WeakMap<Scene, ReturnType<typeof batch>>()
+
+/** A batch whose payout was rejected. */
+async function rejectedBatch(scene: Scene, fresh: string) {
+  const request = await batch(scene, fresh)
+  await payouts(scene).rejectBatch(request)
+  return request
+}
 
 /** A call of each rpc of payouts that goes well. */
 export const PAYOUT_HAPPY: Readonly<Record<string, Make>> = {
@@ -123,6 +159,15 @@ export const PAYOUT_HAPPY: Readonly<Record<string, Make>> = {
     note: 'not in their books',
   }),
   'PayoutService.RefundTransaction': refunded(),
+  'PayoutService.CreatePayouts': (scene, fresh) => batched(scene, fresh),
+  'PayoutService.GetBatch': (scene) => {
+    const made = shown.get(scene) ?? batch(scene, 'shown batch')
+    shown.set(scene, made)
+    return made
+  },
+  'PayoutService.ListBatches': ({ businessId }) => ({ businessId, pageSize: 1 }),
+  'PayoutService.ApproveBatch': (scene, fresh) => batch(scene, fresh),
+  'PayoutService.RejectBatch': (scene, fresh) => batch(scene, fresh),
   'PayoutService.ListBeneficiaries': ({ businessId }) => ({ businessId, pageSize: 1 }),
   'PayoutService.PausePayouts': async (scene) => {
     const target = { scope: PauseScope.BUSINESS, businessId: scene.otherBusinessId }
@@ -160,6 +205,11 @@ export const PAYOUT_HAPPY: Readonly<Record<string, Make>> = {
   }),
 }
 
+/** Rules whose settlements go to an account of another name. */
+const settledTo: Make = ({ otherBusinessId }) => ({
+  policy: { businessId: otherBusinessId, settleTo: { ...PAYEE, accountName: 'Zeta Yota' } },
+})
+
 /** A call for each error that those rpcs name, where the usual one does not get it. */
 export const PAYOUT_ERRORS: Readonly<Record<string, Make>> = {
   'PayoutService.ResolveAccountName bank_unavailable':
@@ -180,6 +230,24 @@ export const PAYOUT_ERRORS: Readonly<Record<string, Make>> = {
     ...{ businessId, reference: fresh, amountMinor: 100n },
     beneficiary: { ...PAYEE, accountName: 'Ada Obi' },
   }),
+  'PayoutService.CreatePayouts not_found': async (scene, fresh) => ({
+    ...(await batched(scene, fresh)),
+    businessId: 'biz_nobody',
+  }),
+  'PayoutService.CreatePayouts duplicate_reference': async (scene, fresh) => {
+    const request = await batched(scene, fresh)
+    await payouts(scene).createPayouts(request)
+    return { ...request, items: request.items.map((item) => ({ ...item, amountMinor: 7n })) }
+  },
+  'PayoutService.CreatePayouts insufficient_balance': (scene, fresh) =>
+    batched(scene, fresh, 10n ** 14n),
+  'PayoutService.CreatePayouts payouts_paused': async (scene, fresh) => {
+    const { businessId } = await pausedOne(scene, fresh)
+    return batched({ ...scene, businessId }, fresh)
+  },
+  'PayoutService.ApproveBatch own_payout': (scene, fresh) => batch(scene, fresh, ADMIN_TOKEN),
+  'PayoutService.ApproveBatch payout_not_pending': rejectedBatch,
+  'PayoutService.RejectBatch payout_not_pending': rejectedBatch,
   'PayoutService.ApprovePayout own_payout': (scene, fresh) => waiting(scene, fresh, ADMIN_TOKEN),
   'PayoutService.ApprovePayout payout_not_pending': rejected,
   'PayoutService.RejectPayout payout_not_pending': unclear,
@@ -211,6 +279,8 @@ export const PAYOUT_ERRORS: Readonly<Record<string, Make>> = {
   }),
   'PayoutService.ListPauses validation_failed': () => ({ pageToken: 'garbage' }),
   'PayoutService.GetPayoutPolicy validation_failed': () => ({ businessId: 'x'.repeat(61) }),
+  'PayoutService.UpdatePayoutPolicy name_mismatch': settledTo,
+  'PayoutService.UpdatePayoutPolicy bank_unavailable': settledTo,
   'PayoutService.UpdatePayoutPolicy not_found': () => ({ policy: { businessId: 'biz_nobody' } }),
   'PayoutService.UpdatePayoutPolicy validation_failed': ({ businessId }) => ({
     policy: { businessId, fees: [{ flatMinor: 1n }, { flatMinor: 2n }] },
