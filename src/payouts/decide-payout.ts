@@ -92,9 +92,10 @@ export function cancelPayout(
 export type Resolution = 'MARK_PAID' | 'MARK_FAILED' | 'ASK_AGAIN' | 'RESEND' | 'MARK_RETURNED'
 
 /**
- * Decides a payout whose result the bank has not stated, or records that a paid one was returned.
+ * Decides a payout whose result the bank has not stated, or records that a paid one was returned. The one who requested it
+ * may not decide what makes its money available again.
  *
- * @throws Fault not_found, payout_not_pending, resend_not_safe
+ * @throws Fault not_found, own_payout, payout_not_pending, resend_not_safe
  */
 export async function resolvePayout(
   context: PayoutContext,
@@ -105,7 +106,12 @@ export async function resolvePayout(
   if (decision === 'RESEND') await requireNeverSeen(context, payoutId)
   const by = requesterOf(actor)
   const stated = { actor: by, decidedBy: by, decisionNote: note }
+  const givesBack = decision === 'MARK_FAILED' || decision === 'MARK_RETURNED'
   return decide(context, payoutId, 'payout.resolve', actor, (payout) => {
+    if (givesBack && payout.requestedBy === by) {
+      const text = 'Another person than the requester has to decide what gives the money back'
+      throw new Fault('own_payout', text)
+    }
     switch (decision) {
       case 'MARK_PAID':
         requireStatus(payout, ['UNKNOWN', 'MANUAL_REVIEW'])

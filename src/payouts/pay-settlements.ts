@@ -170,7 +170,7 @@ async function request(context: PayoutContext, noted: Noted, reference: string):
       amountMinor: 0n,
       narration: `Settlement ${settlementId}`,
       requestedBy: 'system',
-      approval: '',
+      approval: await restoreReason(context),
       isCharged: true,
       amountField: 'amountMinor',
     }
@@ -188,6 +188,19 @@ async function request(context: PayoutContext, noted: Noted, reference: string):
     if (!(error instanceof Fault)) throw error
     return afterFault(context, noted, error)
   }
+}
+
+/**
+ * Why a settlement is not paid out by itself after a restore: one that was settled and paid after the backup settles again
+ * under another id, so the bank would not know the second payout for the first. Empty: there was none in the last day.
+ */
+async function restoreReason({ database }: PayoutContext): Promise<string> {
+  const { rows } = await database.durablePool.query<{ is_repeated: boolean }>(
+    'select coalesce(now() < repeats_until, false) as is_repeated from payout_sender',
+  )
+  return rows[0]?.is_repeated
+    ? 'the database was restored: compare it with what the bank sent out since the backup'
+    : ''
 }
 
 function afterFault({ log }: PayoutContext, { settlementId }: Noted, fault: Fault): Outcome {

@@ -359,9 +359,22 @@ test('a payout is rejected or cancelled before it is sent, and decided if the ba
   await waitFor(async () =>
     expect((await run('payout', 'get', lost)).stdout).toMatch(/^Status +UNKNOWN$/m),
   )
+  const decided = (decision: string) => [
+    'payout',
+    'resolve',
+    lost,
+    '--decision',
+    decision,
+    '--note',
+    'asked',
+    '--yes',
+  ]
+  expect((await run(...decided('resend'))).stderr).toContain('(resend_not_safe)')
+  expect((await run(...decided('mark_failed'))).stderr).toContain('(own_payout)')
+  const scopes = ['--scope', 'payouts:approve', 'read', '--json']
+  const issued = JSON.parse((await run('token', 'issue', '--name', 'third', ...scopes)).stdout)
   const resolve = (decision: string) =>
-    run('payout', 'resolve', lost, '--decision', decision, '--note', 'asked', '--yes')
-  expect((await resolve('resend')).stderr).toContain('(resend_not_safe)')
+    runHere(decided(decision), { ...env(), INFLOW_TOKEN: issued.secret })
   expect((await resolve('mark_failed')).stdout).toMatch(/^Status +FAILED$/m)
   expect((await run('balance', ...own)).stdout).toMatch(/^Available +500000\.00$/m)
 })

@@ -251,7 +251,7 @@ async function drain({ requests }: Scene): Promise<void> {
   for (let round = 0; (await pool().query(OPEN)).rowCount !== 0; round++) {
     if (round > 30) throw new Error(`payouts that do not end: ${(await unfinished()).join('; ')}`)
     await pass(round < 6 ? 20 : 600, false)
-    await decideByBooks(pool(), banks.paying, instances[0]!.payouts)
+    await decideByBooks(pool(), banks.paying, instances[0]!.approver)
   }
   // Returned ones are noticed by the checks of the first week.
   for (const hours of [25, 72, 100]) await pass(hours * 60, false)

@@ -1,5 +1,6 @@
 import { createHmac } from 'node:crypto'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { type Payout, PayoutStatus } from '../../gen/inflow/payout/v1/payout_pb.ts'
 import { PayoutDecision, PayoutService } from '../../gen/inflow/payout/v1/payout_service_pb.ts'
 import { SandboxService } from '../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
@@ -108,6 +109,10 @@ async function payOut(): Promise<void> {
     const settled = await service.client(SettlementService).settle({ businessId, force: true })
     return settled.settlements.length === 1
   })
+  const issued = await service
+    .client(AdminService)
+    .issueToken({ name: 'operator', scopes: ['payouts:approve'] })
+  const operator = service.client(PayoutService, issued.secret)
   const policy = { businessId, approvalAboveMinor: 500n }
   await payouts.updatePayoutPolicy({ policy })
   const request = async (amountMinor: bigint, account = PAYEE) => {
@@ -123,7 +128,7 @@ async function payOut(): Promise<void> {
       async () => (await payouts.getPayout({ payoutId })).payout?.status === PayoutStatus.PAID,
     )
     const decision = PayoutDecision.MARK_RETURNED
-    await payouts.resolvePayout({ payoutId, decision, note: 'x' })
+    await operator.resolvePayout({ payoutId, decision, note: 'x' })
   }
   await returned(await request(100n))
   await returned(await payouts.refundTransaction({ transactionId, amountMinor: 100n }))

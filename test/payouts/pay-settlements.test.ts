@@ -97,6 +97,19 @@ describe('a settlement of a business that names an account', () => {
     expect(await availableOf(businessId)).toBe(500_000n)
   })
 
+  it('needs an approval in the day after a restore, as it may have been paid before under another id', async () => {
+    const { durablePool } = service.database
+    const restored = (until: string) =>
+      durablePool.query(`update payout_sender set repeats_until = ${until}`)
+    await restored("now() + interval '1 day'")
+    const { businessId } = await settled(500_000n, { settleTo: account(145_700_001) })
+    const [waiting] = await untilListed(businessId, 1, PayoutStatus.PENDING_APPROVAL)
+    await restored('null')
+    expect(waiting?.approvalReason).toMatch(/^the database was restored/)
+    await payouts().approvePayout({ payoutId: waiting!.id })
+    await untilListed(businessId, 1, PayoutStatus.PAID)
+  })
+
   it('is not paid out if nothing is above the floor', async () => {
     const rules = { settleTo: account(145_700_001), floorMinor: 500_000n }
     const { businessId, settlementId } = await settled(500_000n, rules)

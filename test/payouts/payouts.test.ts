@@ -172,7 +172,9 @@ describe('what the bank does', () => {
 
   it('sends a payout that the bank never saw again only after its window, by an operator', async () => {
     const businessId = await funded()
-    const { payout } = await request(businessId, { account: magic(MAGIC_ACCOUNTS.getsLost) })
+    const account = magic(MAGIC_ACCOUNTS.getsLost)
+    const asker = await token('payouts:write', 'payouts:approve')
+    const { payout } = await request(businessId, { account }, asker)
     const payoutId = payout!.id
     await until(payoutId, PayoutStatus.UNKNOWN)
     const resend = { payoutId, decision: PayoutDecision.RESEND, note: 'not in their books' }
@@ -186,9 +188,10 @@ describe('what the bank does', () => {
       bankReference: payout!.bankReference,
     })
     await until(payoutId, PayoutStatus.UNKNOWN, PayoutStatus.MANUAL_REVIEW)
-    await payouts().resolvePayout({
-      ...{ payoutId, decision: PayoutDecision.MARK_FAILED, note: 'the bank confirmed by letter' },
-    })
+    const failed = { payoutId, decision: PayoutDecision.MARK_FAILED, note: 'confirmed by letter' }
+    const own = service.client(PayoutService, asker).resolvePayout(failed)
+    expect(await faultOf(own)).toBe('own_payout')
+    await payouts().resolvePayout(failed)
     expect(await balanceOf(businessId)).toMatchObject({ available: 1_000_000n, reserved: 0n })
     expect(await discrepancies()).toEqual([])
   })

@@ -254,18 +254,23 @@ function PayoutActions({ payout }: { readonly payout: Payout }) {
 }
 
 /** What may be decided in a status, by the books of the bank. */
-function decisionsOf({ status, failureReason }: Payout): readonly PayoutDecision[] {
+function decisionsOf(
+  { status, failureReason, requestedBy }: Payout,
+  own: string,
+): readonly PayoutDecision[] {
   const { MARK_PAID, MARK_FAILED, ASK_AGAIN, RESEND, MARK_RETURNED } = PayoutDecision
-  if (status === PayoutStatus.PAID) return [MARK_RETURNED]
-  if (status === PayoutStatus.UNKNOWN) return [ASK_AGAIN, MARK_PAID, MARK_FAILED]
+  // What makes the money available again, the requester does not decide.
+  const [failed, returned] = requestedBy === own ? [[], []] : [[MARK_FAILED], [MARK_RETURNED]]
+  if (status === PayoutStatus.PAID) return returned
+  if (status === PayoutStatus.UNKNOWN) return [ASK_AGAIN, MARK_PAID, ...failed]
   if (status !== PayoutStatus.MANUAL_REVIEW) return []
   const resend = failureReason === NEVER_SEEN ? [RESEND] : []
-  return [ASK_AGAIN, MARK_PAID, MARK_FAILED, ...resend]
+  return [ASK_AGAIN, MARK_PAID, ...failed, ...resend]
 }
 
 function Decide({ payout }: { readonly payout: Payout }) {
   const { id, bankReference, bank } = payout
-  const decisions = decisionsOf(payout)
+  const decisions = decisionsOf(payout, useOwnName())
   const isReturn = payout.status === PayoutStatus.PAID
   return (
     <Action

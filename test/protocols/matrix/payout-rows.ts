@@ -34,8 +34,8 @@ const rejected: Make = async (scene, fresh) => {
 }
 
 /** A payout whose result is unknown; no bank is asked about it. */
-async function unclear(scene: Scene, fresh: string) {
-  const { payoutId } = await waiting(scene, fresh)
+async function unclear(scene: Scene, fresh: string, token: string = scene.requester) {
+  const { payoutId } = await waiting(scene, fresh, token)
   const { durablePool } = scene.service.database
   await durablePool.query(`
     begin;
@@ -250,8 +250,13 @@ export const PAYOUT_ERRORS: Readonly<Record<string, Make>> = {
   'PayoutService.RejectBatch payout_not_pending': rejectedBatch,
   'PayoutService.ApprovePayout own_payout': (scene, fresh) => waiting(scene, fresh, ADMIN_TOKEN),
   'PayoutService.ApprovePayout payout_not_pending': rejected,
-  'PayoutService.RejectPayout payout_not_pending': unclear,
+  'PayoutService.RejectPayout payout_not_pending': (scene, fresh) => unclear(scene, fresh),
   'PayoutService.CancelPayout payout_not_pending': rejected,
+  'PayoutService.ResolvePayout own_payout': async (scene, fresh) => ({
+    ...(await unclear(scene, fresh, ADMIN_TOKEN)),
+    decision: PayoutDecision.MARK_FAILED,
+    note: 'x',
+  }),
   'PayoutService.ResolvePayout payout_not_pending': async (scene, fresh) => ({
     ...(await waiting(scene, fresh)),
     decision: PayoutDecision.MARK_PAID,
