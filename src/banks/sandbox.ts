@@ -160,6 +160,11 @@ function createTransfers(clock: Clock): TransferConnector {
       return found.kind === 'not found' ? { ...found, kind: 'unknown' } : found
     },
     async find(order) {
+      // Asked after a restore, about what may never have been sent.
+      const isUncertain = order.searchFromMs !== undefined
+      if (isUncertain && !sentAtMs.has(order.reference)) {
+        return { kind: 'not found', cause: 'the simulated bank does not know the transfer' }
+      }
       return stateAt(order, ageMs(order))
     },
     async readFloat() {

@@ -172,7 +172,7 @@ describe.skipIf(!hasBrowser)('the pages of operators', () => {
     await dialog.getByRole('button', { name: 'Download' }).click()
     const text = await readFile(await (await saved).path(), 'utf8')
     expect(text).toContain('booked_at,line,sequence')
-    expect(text).toMatch(/SETTLEMENT_COMPLETED,\d+,,,stl_\w+,-17500\.50,17400\.50,100\.00\r\n/)
+    expect(text).toMatch(/SETTLEMENT_COMPLETED,\d+,,,stl_\w+,-17500\.50,17400\.50,100\.00,\r\n/)
     await dialog.getByRole('button', { name: 'Close' }).click()
     await page.getByRole('table', { name: 'Settlements' }).locator('tbody tr').click()
     await page.getByText('the request').waitFor()

@@ -44,6 +44,16 @@ const COVERED: Readonly<Record<string, readonly string[]>> = {
     'PayoutService.CreatePayouts',
     'PayoutService.RejectBatch',
   ],
+  'payouts/reconcile.test.ts': [
+    'PayoutService.ReconcilePayouts',
+    'PayoutService.ResolvePayoutDiscrepancy',
+  ],
+  'thirdparty/payouts.test.ts': [
+    'ThirdPartyService.CancelPayout',
+    'ThirdPartyService.CreatePayout',
+    'ThirdPartyService.RefundTransaction',
+    'ThirdPartyService.ResolveAccountName',
+  ],
   // It stores nothing.
   'webhooks/rehearsal.test.ts': ['WebhookService.Rehearse'],
   // The models drive the same use cases by the operators' rpcs.

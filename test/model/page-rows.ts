@@ -671,6 +671,25 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
       ]
     },
   },
+  'ThirdPartyService.ListBanks': {
+    id: 'bank_code',
+    pageMax: 1_000,
+    add: async () => undefined,
+    options: none,
+  },
+  'ThirdPartyService.ListPayouts': {
+    id: 'payout_id',
+    add: addPayout,
+    options: (rows) => {
+      const middle = middleOf(rows, 'created_at')
+      return [
+        equals({ status: 'REJECTED' }, 'status', 'REJECTED'),
+        { request: { from: middle }, matches: (row) => `${row['created_at']}` >= middle },
+        { request: { to: middle }, matches: (row) => `${row['created_at']}` < middle },
+      ]
+    },
+    mayLeaveAll: ['from', 'to', 'status'],
+  },
   'ThirdPartyService.ListHeldPayments': { id: 'transaction_ref', add: held, options: none },
   'ThirdPartyService.ListVirtualAccounts': {
     id: 'reference',

@@ -177,14 +177,14 @@ const payouts = (transactions: number) => [
   `insert into payout (id, business_id, live, reference, purpose, status, source, amount_minor, fee_minor, duty_minor,
       bank_code, bank_name, account_number, account_name, narration, enquiry_reference, bank, bank_reference,
       requested_by, approval_reason, created_at, next_at, submitted_at, completed_at, transaction_id, settlement_id,
-      batch_id)
+      batch_id, generation)
     select id, case when n % 2 = 0 then ${BUSINESS} else ${anyBusiness('n')} end, n % 8 <> 0, n::text, purpose, status,
       'available', 100, 0, 0, '000013', 'Guaranty Trust Bank', case when n % 4 = 0 then '0123456785' else lpad(n::text, 10, '0') end,
       'ADA OBI', 'Business', '', '9PSB', n::text, 'bootstrap', '', created_at,
       now() + case when status = 'PAID' then interval '7 days' else interval '1 day' end, created_at,
       case when status in ('PAID', 'FAILED') then created_at end,
       case when purpose = 'REFUND' then 'txn_01' || lpad((n % 100)::text, 24, '0') end,
-      case when purpose = 'SETTLEMENT' then ${idOf('stl', 'n')} end, case when n % 5 = 0 then 'batch-' || n % 10 end
+      case when purpose = 'SETTLEMENT' then ${idOf('stl', 'n')} end, case when n % 5 = 0 then 'batch-' || n % 10 end, 1
     from generate_series(1, ${Math.floor(transactions / PAYOUT_PART)}) n
       cross join lateral (values (now() - n * interval '1 second')) t (created_at)
       cross join lateral (values (${idAt('pay', 'created_at', 'n')},

@@ -83,7 +83,7 @@ function steadyText(text: string, fresh: string): string {
     .replace(/^(sk_live_|sk_test_|whsec_|it_).+$/, '<$1>')
     .replace(/^(\/console\/sign-in#(ic|pl)_).+$/, '<$1>')
     .replace(/^R-[0-9A-Z]{20}$/, '<reference>')
-    .replace(/^[0-9A-Z]{26}$/, '<bank reference>')
+    .replace(/^[0-9A-Z]{25}$/, '<bank reference>')
     .replace(/^[\w-]{100,}$/, '<resolution>')
     .replace(/^\d{10}$/, '<account number>')
     .replace(/^\d{30}$/, '<session>')

@@ -4,7 +4,7 @@ import { until } from '../rest/rest.ts'
 
 /** Tables whose rows change without a call, on timers, and the log of all requests. */
 export const BY_THEMSELVES =
-  /^(api_request|sequencer_tick|event_retention|log_follower|settlement_(due|sweep)|webhook_(dispatcher|attempt|hour)|payment_hour|bank_(breaker|float)|master_key_holder|rate_.*)$/
+  /^(api_request|sequencer_tick|event_retention|log_follower|settlement_(due|sweep)|webhook_(dispatcher|attempt|hour)|payment_hour|bank_(breaker|float)|payout_(sender|reconciliation)|master_key_holder|rate_.*)$/
 
 /** Every row that a call could have changed, as a count and a hash for each table. */
 export async function snapshotOf({ database: { durablePool } }: TestService): Promise<unknown> {

@@ -1868,10 +1868,11 @@ export const PayoutService: GenService<{
   /**
    * Decides a payout whose result the bank has not stated, or records that a paid one was returned. Look at the
    * bank's own books first. Only for operators: a business could have its money back and the beneficiary keep it.
+   * Another token or user than the one that requested it has to decide MARK_FAILED and MARK_RETURNED.
    *
-   * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found), FAILED_PRECONDITION (payout_not_pending:
-   * its status does not allow the decision; resend_not_safe: the bank has not said, after its consistency window,
-   * that it never saw the payout).
+   * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found), PERMISSION_DENIED (own_payout: the caller
+   * requested it), FAILED_PRECONDITION (payout_not_pending: its status does not allow the decision;
+   * resend_not_safe: the bank has not said, after its consistency window, that it never saw the payout).
    *
    * @generated from rpc inflow.payout.v1.PayoutService.ResolvePayout
    */
