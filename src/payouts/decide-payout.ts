@@ -197,10 +197,15 @@ async function decide(
       await requireNotSent(client, payout)
     }
     if (change === undefined) return { decided: payout, before: payout.status }
+    // The bank has stated that it never saw it: no bank is asked once more before it is sent.
+    const isResent = payout.status === 'MANUAL_REVIEW' && change.status === 'APPROVED'
+    const current = isResent ? await readGeneration(client) : undefined
+    if (isResent && current === undefined) throw unsafe()
+    const known = current && { generation: current.generation }
     const after = await changeLocked(
       client,
       payout,
-      { actor: requesterOf(actor), ...change },
+      { actor: requesterOf(actor), ...change, ...known },
       clock.now(),
     )
     await completePaidReturn(client, after, actor, clock.now())

@@ -57,7 +57,7 @@ export const PayoutEntity = defineEntity({
     transactionId: p.text().collation('C').nullable(),
     refundedSessionId: p.text().default(''),
     settlementId: p.text().nullable(),
-    batchId: p.text().nullable(),
+    batchId: p.text().collation('C').nullable(),
     /** See PayoutSender. */
     generation: p.integer(),
   },

@@ -99,7 +99,7 @@ export async function seedKey(
   await run(databaseUrl, [
     `insert into api_key (id, business_id, live, prefix, secret_hash, created_at, allowed_cidrs, scopes)
       values ('${id}', '${businessId}', true, '${prefix}', '\\x${secretHash.toString('hex')}', now(),
-        '{}', '{${scopes.join(',')}}')`,
+        '{${scopes.includes('payouts') ? '127.0.0.0/8' : ''}}', '{${scopes.join(',')}}')`,
   ])
   return secret
 }

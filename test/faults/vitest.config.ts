@@ -63,7 +63,7 @@ export default defineConfig({
   test: {
     ...common('faults'),
     // Many wait for time-outs and for processes that start: four would leave the cores idle for a sixth of the time.
-    maxWorkers: 6,
+    maxWorkers: 5,
     sequence: { sequencer: LongestFirst },
     include: FAULT_FILES,
     env: { ...COUNTS, ...process.env } as Record<string, string>,

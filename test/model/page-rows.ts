@@ -526,9 +526,13 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
     },
     remove: {
       row: ({ service }, { businessId }) =>
-        service.client(PayoutService).resumePayouts({
-          ...{ scope: PauseScope.BUSINESS, businessId: businessId as string },
-        }),
+        service
+          .client(PayoutService)
+          .resumePayouts(
+            businessId === ''
+              ? { scope: PauseScope.BANK, bank: Bank.BANK_PROVIDUS }
+              : { scope: PauseScope.BUSINESS, businessId: businessId as string },
+          ),
     },
     options: (rows) => {
       const { businessId } = rows.find((row) => row['businessId'] !== '')!

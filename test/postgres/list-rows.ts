@@ -323,6 +323,15 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
       at: HELD_AT,
     },
     'ThirdPartyService.ListHeldPayments': { filters: {}, at: HELD_AT },
+    'ThirdPartyService.ListPayouts': {
+      filters: {
+        status: ['PAID', 'FAILED', 'UNKNOWN', 'REJECTED'],
+        from: [new Date(nowMs - spanMs).toISOString()],
+        to: [new Date(nowMs).toISOString()],
+      },
+      at: tokenAt('id', `payout where ${OF_BUSINESS} and live`, 'id desc'),
+      buffersMax: 2_500,
+    },
     'OverviewService.Search': {
       // Parts are looked for in 2,000 payments and accounts; those of test mode lie apart.
       buffersMax: 2_600,

@@ -29,6 +29,7 @@ const SMALL = new Set([
   'holiday',
   'master_key',
   'master_key_holder',
+  'payout_sender',
   // The databases of the server, and the partitions of all tables.
   'pg_database',
   'pg_inherits',

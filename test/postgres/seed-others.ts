@@ -184,7 +184,7 @@ const payouts = (transactions: number) => [
       now() + case when status = 'PAID' then interval '7 days' else interval '1 day' end, created_at,
       case when status in ('PAID', 'FAILED') then created_at end,
       case when purpose = 'REFUND' then 'txn_01' || lpad((n % 100)::text, 24, '0') end,
-      case when purpose = 'SETTLEMENT' then ${idOf('stl', 'n')} end, case when n % 5 = 0 then 'batch-' || n % 10 end, 1
+      case when purpose = 'SETTLEMENT' then ${idOf('stl', 'n')} end, case when n % 500 = 0 then 'batch-' || n % 10 when n % 5 = 0 then ${idOf('pba', 'n')} end, 1
     from generate_series(1, ${Math.floor(transactions / PAYOUT_PART)}) n
       cross join lateral (values (now() - n * interval '1 second')) t (created_at)
       cross join lateral (values (${idAt('pay', 'created_at', 'n')},
@@ -197,6 +197,8 @@ const payouts = (transactions: number) => [
     select ${idOf('pba', 'n')}, case when n % 2 = 0 then ${BUSINESS} else ${anyBusiness('n')} end, true, n::text, 1,
       100, '', 'bootstrap', '', now()
     from generate_series(1, $1::int) n`,
+  `insert into payout_item (batch_id, number, reference, amount_minor, bank_code, account_number, account_name, narration)
+    select id, 1, reference, 100, '000013', '0123456785', 'ADA OBI', '' from payout_batch`,
   `insert into payout_posting (payout_id, kind, debit_account, credit_account, amount_minor, created_at)
     select id, 'reservation', 'available', 'reserved', 100, created_at from payout`,
   `insert into payout_step (payout_id, number, at, status, actor, text)

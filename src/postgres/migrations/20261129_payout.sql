@@ -41,7 +41,7 @@ create table payout (
   transaction_id text collate "C",
   refunded_session_id text not null default '',
   settlement_id text,
-  batch_id text,
+  batch_id text collate "C",
   generation int not null,
   constraint payout_business_id_live_reference_unique unique (business_id, live, reference),
   constraint payout_bank_reference_unique unique (bank_reference),

@@ -23,13 +23,7 @@ const payouts = ({ service }: Scene) => service.client(PayoutService)
 /** A payout that awaits an approval, by its id. */
 async function waiting(scene: Scene, reference: string, token: string = scene.requester) {
   const { service, businessId } = scene
-  const payoutId = await requestPayout(service, businessId, { reference, token })
-  // After a new epoch, which other calls begin, payouts wait until the banks have been asked whether they know them.
-  await service.database.durablePool.query(
-    'update payout set generation = (select generation from payout_sender) where id = $1',
-    [payoutId],
-  )
-  return { payoutId }
+  return { payoutId: await requestPayout(service, businessId, { reference, token }) }
 }
 
 const waitingId: Make = (scene, fresh) => waiting(scene, fresh)

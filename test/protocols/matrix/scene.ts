@@ -123,7 +123,13 @@ export async function requestPayout(
   const client = service.client(PayoutService, token)
   const { resolution } = await client.resolveAccountName({ businessId, live, ...account })
   const request = { businessId, live, reference, amountMinor, beneficiary: account, resolution }
-  return (await client.createPayout(request)).payout!.id
+  const { id } = (await client.createPayout(request)).payout!
+  // After a new epoch, which other calls begin, payouts wait until the banks have been asked whether they know them.
+  await service.database.durablePool.query(
+    'update payout set generation = (select generation from payout_sender) where id = $1',
+    [id],
+  )
+  return id
 }
 
 /** The rows that need a test key. */
