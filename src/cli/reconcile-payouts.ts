@@ -178,7 +178,7 @@ async function readLines(file: string): Promise<Line[]> {
 }
 
 /** Our references: banks may add them to other texts. */
-const OWN_REFERENCE = /(?<![0-9A-Z])[0-9A-HJKMNP-TV-Z]{26}(?![0-9A-Z])/
+const OWN_REFERENCE = /(?<![0-9A-Z])[0-9A-Z]{25}(?![0-9A-Z])/
 
 function toLine(line: number, text: (column: LineColumn) => string): Line {
   const refuse = (problem: string) => new Failure(EXIT.usage, `line ${line}, ${problem}`)

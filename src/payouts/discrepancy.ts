@@ -94,8 +94,8 @@ export function needsAsking(status: PayoutStatus, { state }: Line): boolean {
   return status === 'UNKNOWN' || status === 'MANUAL_REVIEW'
 }
 
-/** Our references at banks are 26 such characters. */
-const OWN_REFERENCE = /^[0-9A-HJKMNP-TV-Z]{26}$/i
+/** Our references at banks: see `bankReferenceOf`. */
+const OWN_REFERENCE = /^[0-9A-Z]{25}$/i
 
 export function missingHere(of: ListedBank, line: Line): NewDiscrepancy {
   const { reference, sessionId, amountMinor, accountNumber } = line

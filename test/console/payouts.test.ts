@@ -49,9 +49,10 @@ describe.skipIf(!hasBrowser)('payouts in the console', () => {
   }
 
   /** Requests a payout over the API. @returns its id */
-  async function request(amountMinor: bigint, account = ADA): Promise<string> {
-    const resolved = await payouts().resolveAccountName({ businessId, ...account })
-    const { payout } = await payouts().createPayout({
+  async function request(amountMinor: bigint, account = ADA, token?: string): Promise<string> {
+    const client = service.client(PayoutService, token)
+    const resolved = await client.resolveAccountName({ businessId, ...account })
+    const { payout } = await client.createPayout({
       ...{ businessId, reference: fresh('payout'), amountMinor, beneficiary: account },
       resolution: resolved.resolution,
     })
@@ -137,7 +138,9 @@ describe.skipIf(!hasBrowser)('payouts in the console', () => {
 
   it('decides a payout whose result is unknown, after a second look', async () => {
     const lost = nuban('058', Number(MAGIC_ACCOUNTS.getsLost))
-    const id = await request(100_000n, { ...ADA, accountNumber: lost })
+    const asker = { name: 'asker', scopes: ['payouts:write'] }
+    const { secret } = await service.client(AdminService).issueToken(asker)
+    const id = await request(100_000n, { ...ADA, accountNumber: lost }, secret)
     const { page, dialog } = await open(`/payouts/${id}`)
     await expect.poll(() => statusOf(page).innerText()).toMatch(/Result unknown|Manual review/)
     await page.getByRole('button', { name: 'Decide' }).click()
