@@ -91,8 +91,9 @@ async function requireNoRefunds(client: PoolClient, id: string): Promise<void> {
         exists (select from refunded_pending($1) r (minor) where r.minor > 0) as is_reduced`,
     [id],
   )
-  if (rows[0]?.is_refunded)
+  if (rows[0]?.is_refunded) {
     throw new Fault('not_reversible', 'The payment has refunds: its money would leave twice')
+  }
   if (rows[0]?.is_reduced) {
     const text =
       'A refund of the payment failed after its settlement and its money became available: refund it again instead'

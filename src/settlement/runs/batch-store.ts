@@ -118,9 +118,10 @@ const SETTLE_BATCH = `with batch as materialized (
 
 /**
  * Processes the next events of a locked settlement: settles the payments among them that are neither settled nor
- * reversed, less what was refunded of them before, with their postings and the shares of other businesses. The last batch completes the
- * settlement, and so does one that makes it full. The statement is not prepared, so that PostgreSQL plans it for the
- * actual sequence numbers. From before it reads until the commit, no payment of the balance can be reversed.
+ * reversed, less what was refunded of them before, with their postings and the shares of other businesses. The last
+ * batch completes the settlement, and so does one that makes it full. The statement is not prepared, so that PostgreSQL
+ * plans it for the actual sequence numbers. From before it reads until the commit, no payment of the balance can be
+ * reversed.
  *
  * @returns the settlement after the batch, and the shares of other businesses in its payments
  */
