@@ -27,6 +27,15 @@ describe('the token', () => {
     expect(fake.book.transfers.get(second.reference)?.debits).toBe(1)
   })
 
+  test('that is not renewed after the bank refused the transfer leaves its result unknown', async () => {
+    const { transfers, fake } = await start()
+    await transfers.send(transferOrder(), signal)
+    fake.expireTokens()
+    fake.faults.add('authenticate', '500')
+    expect(await transfers.send(transferOrder(), signal)).toMatchObject({ kind: 'unknown' })
+    expect(fake.requests.send).toBe(2)
+  })
+
   test('that the bank does not issue means that nothing was sent', async () => {
     const { transfers, fake } = await start()
     fake.faults.add('authenticate', '500')

@@ -75,14 +75,18 @@ export function createCalls(options: CallsOptions): NinePsbCalls {
     body: unknown,
     signal: AbortSignal,
   ): Promise<NinePsbResponse> => {
+    let denied: NinePsbResponse | undefined
     try {
       const token = await accessToken.get()
       const response = await send(token, path, body, signal)
       // Retry only once: the bank also denies an address that is not allowed, which persists.
       if (response.kind !== 'denied') return response
+      denied = response
       return await send(await accessToken.renew(token), path, body, signal)
     } catch (error) {
       if (!(error instanceof BankUnreachableError)) throw error
+      // The call itself was sent, and denied.
+      if (denied !== undefined) return denied
       const cause = `authenticate: ${error.message}`
       return error instanceof AccessDeniedError
         ? { kind: 'denied', cause, sent: false }

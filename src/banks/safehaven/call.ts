@@ -90,7 +90,8 @@ export function createSafeHavenCall(options: Options): SafeHavenCall {
     const response = await send(request, token.credentials)
     if (!isUnauthenticated(response)) return response
     const renewed = await resolveToken(accessToken.renew(token.credentials))
-    if (renewed.kind !== 'token') return renewed
+    // The call itself was sent, and denied.
+    if (renewed.kind !== 'token') return { kind: 'denied', cause: response.cause, sent: true }
     const retried = await send(request, renewed.credentials)
     return isUnauthenticated(retried)
       ? { kind: 'denied', cause: retried.cause, sent: true }

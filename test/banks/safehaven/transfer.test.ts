@@ -95,6 +95,16 @@ test('a transfer is not sent without a token', async () => {
   expect(bank.requests.transfer).toBe(0)
 })
 
+test('a transfer that was refused before the token could not be renewed is unknown', async () => {
+  const [first, second] = [await enquired(), await enquired()]
+  const connector = transfers()
+  await connector.send(first, signal)
+  bank.expireTokens()
+  fail('token', '500')
+  expect((await connector.send(second, signal)).kind).toBe('unknown')
+  expect(bank.requests.transfer).toBe(2)
+})
+
 test.each([
   ['statusCode 400', 'failed'],
   ['statusCode 402', 'unknown'],
