@@ -12,9 +12,9 @@ export function reasonOfText(text: string): FailureReason {
     : 'bank_rejected'
 }
 
-/** Texts of a reference that is known already, of a transfer that has not ended, and of a fault on the way. */
+/** Texts of a reference that is known already, of a transfer that was taken or has not ended, and of a fault on the way. */
 const OPEN =
-  /duplicat|already|must be unique|pending|progress|processing|time.?out|timed out|malfunction|unavailable|not available|try again|error|unknown/i
+  /duplicat|already|must be unique|(?<!\bnot )\bexists|in use|pending|progress|processing|submitted|received|queued|accepted|success|completed|\bpaid\b|credited|time.?out|timed out|malfunction|unavailable|not available|unable to (?!locate|find)|connection|try again|error|unknown/i
 
 /** Whether the text of a refusal leaves open that the transfer was or will be made. */
 export function leavesOpen(text: string): boolean {

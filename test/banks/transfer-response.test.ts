@@ -25,16 +25,30 @@ test.each([
   'Beneficiary bank not available',
   'System malfunction, try again',
   'Unknown status',
+  'Payment reference exists',
+  'The reference is in use',
+  'Transaction submitted',
+  'Request has been received',
+  'Queued',
+  'Transfer accepted',
+  'Transaction successful',
+  'Beneficiary credited',
+  'Unable to complete the transfer',
+  'Connection to the beneficiary bank was lost',
 ])('"%s" leaves a transfer open', (text) => {
   expect(leavesOpen(text)).toBe(true)
 })
 
-test.each(['Insufficient balance', 'Invalid beneficiary account', 'Bad request', ''])(
-  '"%s" leaves nothing open',
-  (text) => {
-    expect(leavesOpen(text)).toBe(false)
-  },
-)
+test.each([
+  'Insufficient balance',
+  'Invalid beneficiary account',
+  'Beneficiary account does not exist',
+  'Unable to locate the beneficiary account',
+  'Bad request',
+  '',
+])('"%s" leaves nothing open', (text) => {
+  expect(leavesOpen(text)).toBe(false)
+})
 
 test('a response about the order has its reference, its amount and, if stated, its account', () => {
   const order = transferOrder()
