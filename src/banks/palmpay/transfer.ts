@@ -122,10 +122,13 @@ async function send(
   return { kind: 'unknown', cause, ...(response.kind === 'denied' && DENIED) }
 }
 
+/** Texts of a reference that PalmPay has seen before: an earlier attempt may have been executed. */
+const USED_TEXT = /duplicat|already|exists/i
+
 /** Clear are a request that the gateway rejects, and texts about the float or the payee: no list of other codes is public. */
 function toRefusal(code: string, cause: string): TransferState {
   const reason = reasonOfText(cause)
-  if (code === INVALID_PARAMETER) return { kind: 'failed', cause, reason }
+  if (code === INVALID_PARAMETER && !USED_TEXT.test(cause)) return { kind: 'failed', cause, reason }
   return reason === 'bank_rejected' || leavesOpen(cause)
     ? { kind: 'unknown', cause }
     : { kind: 'failed', cause, reason }

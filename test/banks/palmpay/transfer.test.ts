@@ -6,6 +6,7 @@ import {
   startFakePalmPay,
 } from '../../../src/banks/palmpay/fake.ts'
 import type { TransferOrder } from '../../../src/banks/transfer.ts'
+import { startReceiver } from '../../support/receiver.ts'
 import {
   describeTransfers,
   fakeTransfers,
@@ -91,6 +92,17 @@ test('a payout that the gateway rejects fails', async () => {
   fail('payout', 'code OPEN_GW_000020')
   const failed = { kind: 'failed', reason: 'bank_rejected' }
   expect(await transfers().send(transferOrder(), signal)).toMatchObject(failed)
+})
+
+test.each([
+  ['invalid parameter: payeeBankCode', 'failed'],
+  ['invalid parameter: orderId already exists', 'unknown'],
+  ['duplicate orderId', 'unknown'],
+])('a payout that the gateway rejects with "%s" is %s', async (respMsg, kind) => {
+  const receiver = await startReceiver()
+  onTestFinished(() => receiver.close())
+  receiver.answer({ status: 200, body: JSON.stringify({ respCode: 'OPEN_GW_000020', respMsg }) })
+  expect((await transfers({}, receiver.url).send(transferOrder(), signal)).kind).toBe(kind)
 })
 
 test('a payout with a code that is not known is unknown, whether it was made or not', async () => {
