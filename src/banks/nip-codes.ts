@@ -27,6 +27,27 @@ const REFUSALS: ReadonlyMap<string, Failure> = new Map([
 /** In progress, and "status unknown, wait for the settlement report". */
 const PENDING: ReadonlySet<string> = new Set(['09', '01'])
 
+const OPEN: ReadonlySet<string> = new Set([
+  '00',
+  '01',
+  '09',
+  '26',
+  '68',
+  '91',
+  '92',
+  '94',
+  '96',
+  '97',
+])
+
+/**
+ * Whether a code leaves open that the transfer was or will be made: approved, in progress, status unknown, duplicates,
+ * timeouts and faults on the way. No text beside it counts then: banks put what the sender wrote into it.
+ */
+export function isOpenCode(code: string): boolean {
+  return OPEN.has(code)
+}
+
 /**
  * Reads a transfer's response code other than 00 (approved), as banks pass it on from the interbank
  * switch. All other codes prove nothing: among them are timeouts (68, 97), faults on the way
@@ -41,8 +62,9 @@ export function readNipCode(code: string, cause: string): TransferState {
 /** The code with which the interbank switch says that the beneficiary's bank has no such account. */
 export const NIP_INVALID_ACCOUNT = '07'
 
+/** Without words of a denial, and of a response that was returned in place of the money. */
 const RETURNED =
-  /^(?!.*\b(not|never|pending|progress|awaiting|unable|cannot|could|failed to|to be)\b).*\b(reversed|returned)\b/i
+  /^(?!.*\b(no|not|never|pending|progress|awaiting|unable|cannot|could|failed to|to be|error|response|code|exception|null|nothing)\b).*\b(reversed|returned)\b/i
 
 /**
  * Whether the text of a transfer's state says that the money came back. A guess: no document of a bank here says how

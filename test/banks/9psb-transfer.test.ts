@@ -101,6 +101,10 @@ describe('only a clear statement is final', () => {
     ['FAILED', { message: 'Insufficient balance' }, 'failed'],
     ['FAILED', { message: 'The transaction amount supplied is invalid' }, 'failed'],
     ['FAILED', { message: 'Invalid account number supplied' }, 'failed'],
+    ['FAILED', { message: 'No response returned' }, 'unknown'],
+    ['FAILED', { responseCode: '96', message: 'Transaction reversed' }, 'unknown'],
+    ['FAILED', { responseCode: '68', message: 'Insufficient time: no response' }, 'unknown'],
+    ['PENDING', { responseCode: '09', message: 'Returned to the queue' }, 'pending'],
   ])('a transfer with status "%s" and %j: %s', async (status, fields, kind) => {
     const { transfers, order } = await startWith((reference) => ({
       status,
@@ -120,6 +124,21 @@ describe('only a clear statement is final', () => {
     ['SUCCESS', { status: 'FAILED', responseCode: '57' }, 'failed'],
     ['SUCCESS', { status: 'PENDING', responseCode: '09' }, 'pending'],
     ['SUCCESS', { status: 'FAILED', responseCode: '96' }, 'unknown'],
+    [
+      'SUCCESS',
+      { status: 'FAILED', responseCode: '21', responseMessage: 'Transaction reversed' },
+      'returned',
+    ],
+    [
+      'SUCCESS',
+      { status: 'FAILED', responseCode: '68', responseMessage: 'Transaction reversed' },
+      'unknown',
+    ],
+    [
+      'SUCCESS',
+      { status: 'FAILED', responseCode: '21', responseMessage: 'No response returned' },
+      'unknown',
+    ],
     ['SUCCESS', {}, 'unknown'],
     ['SUCCESS', { reference: '', status: 'FAILED', responseCode: '57' }, 'unknown'],
     ['FAILED', { status: 'FAILED', responseCode: '57' }, 'unknown'],

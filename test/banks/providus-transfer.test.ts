@@ -100,6 +100,14 @@ describe('only a clear statement is final', () => {
     [200, '21', 'Transaction reversed', 'returned'],
     [200, '96', 'Reversal in progress', 'unknown'],
     [200, '96', 'Transaction could not be reversed', 'unknown'],
+    [200, '96', 'Transaction reversed', 'unknown'],
+    [200, '68', 'No response returned', 'unknown'],
+    [200, '21', 'The destination returned an error', 'unknown'],
+    [200, '99', 'No response returned', 'unknown'],
+    [200, '09', 'Payment for insufficient stock is in progress', 'pending'],
+    [200, '94', 'Duplicate transfer: account 0123456785 does not exist twice', 'unknown'],
+    [200, '51', 'Insufficient funds', 'failed'],
+    [200, '32', 'Insufficient funds', 'failed'],
   ])('HTTP %i with code "%s" (%s): %s', async (status, responseCode, responseMessage, kind) => {
     const result = await whenAnswered(status, { responseCode, responseMessage })
     expect(result).toEqual({ sent: kind, found: kind })

@@ -20,7 +20,7 @@ import {
   BankUnreachableError,
   parseBankJson,
 } from '../http/bank-http.ts'
-import { NIP_INVALID_ACCOUNT, readNipCode, saysReturned } from '../nip-codes.ts'
+import { isOpenCode, NIP_INVALID_ACCOUNT, readNipCode, saysReturned } from '../nip-codes.ts'
 import type {
   FloatReading,
   FoundTransfer,
@@ -133,7 +133,8 @@ function toSent(order: TransferOrder, response: NinePsbResponse): SendResult {
   // An earlier attempt may have been executed.
   if (/duplicate|must be unique|already/i.test(cause)) return { kind: 'unknown', cause }
   const status = textOf(body, 'status').toUpperCase()
-  if (code !== APPROVED || status !== 'SUCCESS') return toState(status, code, cause)
+  const message = plainText(textOf(body, 'message'), 200)
+  if (code !== APPROVED || status !== 'SUCCESS') return toState({ status, code, message, cause })
   if (reference === '') return { kind: 'unknown', cause: `${cause}; without a reference` }
   return paidUnlessDifferent(order, body, cause)
 }
@@ -157,15 +158,24 @@ function toFound(order: TransferOrder, response: NinePsbResponse): FoundTransfer
   const ofTransfer = `status ${JSON.stringify(plainText(status, 20))}, responseCode ${JSON.stringify(plainText(code, 20))}: ${message}`
   return code === APPROVED && status === 'SUCCESS'
     ? paidUnlessDifferent(order, body, ofTransfer)
-    : toState(status, code, ofTransfer)
+    : toState({ status, code, message, cause: ofTransfer })
 }
 
 const PENDING: ReadonlySet<string> = new Set(['PENDING', 'PROCESSING', 'IN_PROGRESS'])
 
+interface Stated {
+  readonly status: string
+  readonly code: string
+  readonly message: string
+  /** All of them, for the log. */
+  readonly cause: string
+}
+
 /** The state of a transfer that is not approved. */
-function toState(status: string, code: string, cause: string): TransferState {
-  if (saysReturned(cause)) return { kind: 'returned', cause }
+function toState({ status, code, message, cause }: Stated): TransferState {
   if (PENDING.has(status)) return { kind: 'pending', cause }
+  if (isOpenCode(code)) return { kind: 'unknown', cause }
+  if (saysReturned(`${status} ${message}`)) return { kind: 'returned', cause }
   if (status !== 'FAILED') return { kind: 'unknown', cause }
   if (/insufficient/i.test(cause)) return { kind: 'failed', reason: 'insufficient_float', cause }
   if (code === '') return toRefusal(cause)

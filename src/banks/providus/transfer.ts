@@ -10,7 +10,7 @@ import {
   textOf,
 } from '../bank-fields.ts'
 import { type BankApi, BankUnreachableError, parseBankJson } from '../http/bank-http.ts'
-import { NIP_INVALID_ACCOUNT, readNipCode, saysReturned } from '../nip-codes.ts'
+import { isOpenCode, NIP_INVALID_ACCOUNT, readNipCode, saysReturned } from '../nip-codes.ts'
 import type {
   FloatReading,
   FoundTransfer,
@@ -167,6 +167,7 @@ function toFound(order: TransferOrder, reply: Reply): FoundTransfer {
 
 /** The state of a transfer that is not approved. */
 function toState({ code, message, cause }: Responded): TransferState {
+  if (isOpenCode(code)) return readNipCode(code, cause)
   if (saysReturned(message)) return { kind: 'returned', cause }
   if (/insufficient/i.test(message)) {
     return { kind: 'failed', reason: 'insufficient_float', cause }

@@ -11,7 +11,7 @@ import {
   textOf,
 } from '../bank-fields.ts'
 import { AccessDeniedError, BankUnreachableError } from '../http/bank-http.ts'
-import { NIP_INVALID_ACCOUNT, readNipCode } from '../nip-codes.ts'
+import { isOpenCode, NIP_INVALID_ACCOUNT, readNipCode } from '../nip-codes.ts'
 import type {
   FloatReading,
   FoundTransfer,
@@ -161,12 +161,6 @@ function toRefusal(
 
 const FAILED = ['failed', 'declined', 'rejected', 'cancelled', 'canceled']
 
-/**
- * Codes of the interbank switch that contradict a failure, unless the debit was reversed: approved,
- * status unknown, in progress, duplicates, timeouts and faults on the way.
- */
-const OPEN_CODES = ['00', '01', '09', '26', '68', '91', '94', '96', '97']
-
 /** Reads a transfer out of an account, as in responses, in requeries and in the list. */
 function stateOf(order: TransferOrder, fields: BankFields): TransferState {
   const direction = textOf(fields, 'type').toLowerCase()
@@ -195,7 +189,8 @@ function statusOf(fields: BankFields): TransferState {
     return { kind: 'paid', sessionId: isId(sessionId) ? sessionId : '' }
   }
   if (FAILED.includes(word)) {
-    if (OPEN_CODES.includes(code) && !isReversed) return { kind: 'unknown', cause }
+    // Unless the debit was reversed, such a code contradicts the failure.
+    if (isOpenCode(code) && !isReversed) return { kind: 'unknown', cause }
     const read = readNipCode(code, cause)
     return read.kind === 'failed' ? read : { kind: 'failed', cause, reason: reasonOfText(message) }
   }
