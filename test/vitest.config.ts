@@ -64,6 +64,7 @@ export const SLOW_FILES = [
   'test/payouts/pay-settlements.test.ts',
   'test/payouts/payouts.test.ts',
   'test/payouts/reconcile.test.ts',
+  'test/payouts/resend.test.ts',
   'test/postgres/plans.test.ts',
   'test/protocols/matrix/audited.test.ts',
   'test/protocols/matrix/credentials.test.ts',

@@ -458,7 +458,9 @@ function afterSending(payout: Payout, result: SendResult): readonly PayoutChange
       },
     ]
   }
-  const stated = afterStatement(result)
+  // A refusal is about the second transfer only. What became of the first one the bank states when it is asked.
+  const isRefusedAgain = result.kind === 'failed' && payout.routing === SENT_BEFORE
+  const stated = isRefusedAgain ? undefined : afterStatement(result)
   if (stated !== undefined) return stated
   const cause = causeOf(result)
   const text =
