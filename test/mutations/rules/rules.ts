@@ -51,6 +51,16 @@ export const RULES: readonly Rules[] = [
     files: ['confirm-payment.ts', 'raw-notification.ts'],
     tests: ['confirm-payment.test.ts', 'raw-notification.test.ts'],
   },
+  {
+    folder: 'banks',
+    files: ['nip-codes.ts', 'transfer-response.ts'],
+    tests: ['transfer-response.test.ts'],
+  },
+  {
+    folder: 'payouts',
+    files: ['payout.ts', 'policy.ts', 'discrepancy.ts'],
+    tests: ['{money,policy,discrepancy}.test.ts'],
+  },
   { folder: 'reconciliation', files: ['message.ts'], tests: ['message.test.ts'] },
   {
     folder: 'webhooks',
