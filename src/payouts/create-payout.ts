@@ -4,7 +4,7 @@ import { getBusiness } from '../businesses/get-business.ts'
 import { HOUR_MS } from '../core/durations.ts'
 import { Fault, invalidFields } from '../core/errors.ts'
 import { firstIdAt, newId } from '../core/ids.ts'
-import { formatAmount } from '../core/money.ts'
+import { AMOUNT_MINOR_MAX, formatAmount } from '../core/money.ts'
 import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import type { Semaphore } from '../postgres/semaphore.ts'
@@ -312,14 +312,17 @@ async function readSums(
   return { own, installation: sumsOf(all.rows[0]), firstUsedAtMs }
 }
 
-/** How many payouts to a new beneficiary are added up: the newest. */
+/** How many payouts to a new beneficiary are added up. More need an approval. */
 const EARLIER_MAX = 1_000
+
+/** The longest that an approval takes: a beneficiary is first used when its payout is approved. */
+const APPROVAL_MS_MAX = 720 * HOUR_MS
 
 /**
  * What was requested for a new beneficiary, less what was not paid: many small payouts are like a large one.
  *
  * @param sinceMs when it was first used
- * @returns kobo
+ * @returns kobo; more than any limit if there are too many to add up
  */
 async function readEarlier(
   client: PoolClient,
@@ -327,16 +330,16 @@ async function readEarlier(
   sinceMs: number,
 ): Promise<bigint> {
   const { bankCode, accountNumber } = resolved.destination
-  const { rows } = await client.query<{ minor: string }>(
-    `select coalesce(sum(amount_minor), 0) as minor from (
+  const { rows } = await client.query<{ minor: string | null }>(
+    `select case when count(*) < ${EARLIER_MAX} then coalesce(sum(amount_minor), 0) end as minor from (
         select amount_minor from payout
         where account_number = $1 and id >= $2 and bank_code = $3 and business_id = $4 and live = $5
           and status not in ('FAILED', 'REJECTED', 'CANCELLED', 'EXPIRED')
         order by id desc limit ${EARLIER_MAX}
       ) earlier`,
-    [accountNumber, firstIdAt('pay', sinceMs), bankCode, businessId, live],
+    [accountNumber, firstIdAt('pay', sinceMs - APPROVAL_MS_MAX), bankCode, businessId, live],
   )
-  return BigInt(rows[0]?.minor ?? 0)
+  return BigInt(rows[0]?.minor ?? AMOUNT_MINOR_MAX)
 }
 
 const NO_SUMS: Sums = { dayMinor: 0n, monthMinor: 0n }

@@ -6,7 +6,7 @@ import { inTransaction } from '../postgres/in-transaction.ts'
 import { type Batch, findBatch } from './batch.ts'
 import { type PayoutContext, requesterOf } from './create-payout.ts'
 import type { Payout } from './payout.ts'
-import { changeIn, PAYOUT_COLUMNS, type PayoutRow, toPayout } from './store.ts'
+import { changeIn, PAYOUT_COLUMNS, type PayoutRow, toPayout, useBeneficiaries } from './store.ts'
 
 interface BatchDecision {
   readonly businessId: string
@@ -109,13 +109,14 @@ async function lockPending(client: PoolClient, batchId: string): Promise<readonl
   return rows.map(toPayout)
 }
 
-/** Approves locked payouts in one statement: an approval has neither postings nor events. */
+/** Approves locked payouts, and notes whom they pay. An approval has neither postings nor events. */
 async function approveAll(
   client: PoolClient,
   payouts: readonly Payout[],
   decision: { readonly decidedBy: string; readonly decisionNote: string; readonly step: string },
   nowMs: number,
 ): Promise<void> {
+  const ids = payouts.map(({ id }) => id)
   await client.query(
     `with approved as (
         update payout set status = 'APPROVED', next_at = now(), expires_at = null, decided_by = $2, decision_note = $3
@@ -124,9 +125,7 @@ async function approveAll(
       insert into payout_step (payout_id, number, at, status, actor, text)
       select id, (select count(*) from payout_step s where s.payout_id = approved.id) + 1, $4, 'APPROVED', $2, $5
       from approved`,
-    [
-      payouts.map(({ id }) => id),
-      ...[decision.decidedBy, decision.decisionNote, new Date(nowMs), decision.step],
-    ],
+    [ids, ...[decision.decidedBy, decision.decisionNote, new Date(nowMs), decision.step]],
   )
+  await useBeneficiaries(client, ids, nowMs)
 }

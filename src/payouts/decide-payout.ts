@@ -8,7 +8,7 @@ import { mayHaveBeenSent, readGeneration } from './find-anywhere.ts'
 import { NEVER_SEEN, type Payout, type PayoutStatus, RETURN_CHECKS_HOURS } from './payout.ts'
 import { completePaidReturn } from './refund-transaction.ts'
 import { askBank } from './send-payouts.ts'
-import { changeIn, findPayout, lockPayout, type PayoutChange } from './store.ts'
+import { changeIn, findPayout, lockPayout, type PayoutChange, useBeneficiaries } from './store.ts'
 
 interface Decision {
   readonly payoutId: string
@@ -209,6 +209,7 @@ async function decide(
       clock.now(),
     )
     await completePaidReturn(client, after, actor, clock.now())
+    if (action === 'payout.approve') await useBeneficiaries(client, [after.id], clock.now())
     await appendAudit(client, actor, {
       action,
       targetId: payout.id,

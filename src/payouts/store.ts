@@ -148,9 +148,10 @@ export async function insertPayout(client: Queryable, payout: NewPayout): Promis
         on conflict (business_id, live, day) do update
           set requested_minor = payout_day.requested_minor + excluded.requested_minor
       ), beneficiary as (
+        -- One that awaits an approval is used once it is approved.
         insert into payout_beneficiary (business_id, live, bank_code, account_number, account_name, first_used_at,
           last_used_at)
-        values ($2, $3, $11, $13, $14, $21, $21)
+        select $2, $3, $11, $13, $14, $21::timestamptz, $21 where $20 = ''
         on conflict (business_id, live, bank_code, account_number) do update
           set account_name = excluded.account_name, last_used_at = excluded.last_used_at
       )
@@ -191,6 +192,24 @@ export async function insertPayout(client: Queryable, payout: NewPayout): Promis
     ],
   })
   return stored
+}
+
+/** Notes that a business uses the beneficiaries of payouts which were just approved. */
+export async function useBeneficiaries(
+  client: Queryable,
+  payoutIds: readonly string[],
+  nowMs: number,
+): Promise<void> {
+  await client.query(
+    `insert into payout_beneficiary (business_id, live, bank_code, account_number, account_name, first_used_at,
+        last_used_at)
+      select distinct on (business_id, live, bank_code, account_number) business_id, live, bank_code, account_number,
+        account_name, $2::timestamptz, $2
+      from payout where id = any($1) order by business_id, live, bank_code, account_number, id desc
+      on conflict (business_id, live, bank_code, account_number) do update
+        set account_name = excluded.account_name, last_used_at = excluded.last_used_at`,
+    [payoutIds, new Date(nowMs)],
+  )
 }
 
 const NO_EVENT = [null, null, null, 0n, 0n, 0n]

@@ -255,7 +255,8 @@ create table payout_day (
 );
 create index payout_day_live_day_index on payout_day (live, day);
 
--- Whom a business has paid, for the cool-down of new beneficiaries.
+-- Whom a business pays, from the first payout that needed no approval or has got it on: for the cool-down of new
+-- beneficiaries.
 create table payout_beneficiary (
   business_id text not null,
   live boolean not null,
