@@ -65,6 +65,7 @@ test('a response about the order has its reference, its amount and, if stated, i
     { ...stated, accountNumber: '9999999999' },
   ]
   const differences = wrong.map((each) => differenceFrom(order, each) ?? '')
+  expect(differences[2]).toBe('the response names no amount')
   expect(new Set(differences).size).toBe(wrong.length)
   expect(differences.every((text) => text !== '' && !text.includes('9999999999'))).toBe(true)
 })

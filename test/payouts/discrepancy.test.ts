@@ -46,6 +46,8 @@ describe('a line differs from its payout', () => {
     [{}, {}],
     [{}, { accountNumber: '' }],
     [{}, { accountNumber: '******6786' }],
+    [{}, { accountNumber: '00123456786' }],
+    [{}, { accountNumber: '0123456786 ADA' }],
     [{ status: 'APPROVED', bank: undefined }, { state: 'failed' }],
     [{ status: 'FAILED' }, { state: 'pending' }],
   ])('unless it lacks a fact, or contradicts none: %o, %o', (payout, line) => {

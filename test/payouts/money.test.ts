@@ -1,14 +1,17 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import {
+  askAgainMs,
   balanceChangeOf,
+  bankReferenceOf,
   eventKindOf,
   isFinal,
   isLegalTransition,
   type PayoutStatus,
+  postingsOf,
   totalOf,
 } from '../../src/payouts/payout.ts'
-import { postingsOfWay, STATUSES } from './ways.ts'
+import { postingsOfWay, STATUSES, WAYS } from './ways.ts'
 
 const minor = (min: bigint) => fc.bigInt({ min, max: 10n ** 15n })
 const money = fc.record({
@@ -65,6 +68,14 @@ describe('the money of a payout', () => {
     )
   })
 
+  test('is not posted where there is none, and a held payment gets it back for its reversal', () => {
+    const money = { amountMinor: 5n, feeMinor: 0n, dutyMinor: 0n }
+    const paid = { kind: 'payment', debit: 'reserved', amountMinor: 5n }
+    const postings = (source: 'available' | 'held') => postingsOf({ ...money, source }, 'PAID')
+    expect(postings('available')).toEqual([{ ...paid, credit: 'paid_out' }])
+    expect(postings('held')).toEqual([{ ...paid, credit: 'held' }])
+  })
+
   test('moves with an event, and with its request and each final status there is one', () => {
     const kinds = (purpose: 'PAYOUT' | 'REFUND' | 'SETTLEMENT') =>
       STATUSES.flatMap((status) => eventKindOf(purpose, status) ?? [])
@@ -78,4 +89,37 @@ describe('the money of a payout', () => {
       expect(eventKindOf('PAYOUT', status) !== undefined, status).toBe(isFinal(status))
     }
   })
+})
+
+test('every status is reached by legal transitions, and nothing follows a final one but a return', () => {
+  for (const way of Object.values(WAYS)) {
+    for (const [index, to] of way.slice(1).entries()) {
+      expect(isLegalTransition(way[index]!, to), `${way[index]} → ${to}`).toBe(true)
+    }
+  }
+  const after = STATUSES.filter(isFinal).flatMap((from) =>
+    STATUSES.filter((to) => isLegalTransition(from, to)).map((to) => `${from} → ${to}`),
+  )
+  expect(after).toEqual(['PAID → RETURNED'])
+  expect(STATUSES.filter((from) => isLegalTransition(from, 'PENDING_APPROVAL'))).toEqual([])
+})
+
+test('our reference at the bank follows from business, mode and reference, and never changes', () => {
+  const key = { businessId: 'biz_1', live: true, reference: 'rent' }
+  // The banks know transfers by it: another one for the same request would be a second transfer.
+  expect(bankReferenceOf(key)).toBe('CONQJ3WCRUGW9GTODBY1YCPV6')
+  const references = [
+    ...[key, { ...key, live: false }, { ...key, reference: 'rent2' }],
+    ...[
+      { ...key, businessId: 'biz_1r' },
+      { ...key, businessId: 'biz_', reference: '1rent' },
+    ],
+  ].map(bankReferenceOf)
+  expect(new Set(references).size).toBe(references.length)
+  for (const reference of references) expect(reference).toMatch(/^[0-9A-Z]{25}$/)
+})
+
+test('a bank is asked again soon at first, and then every hour', () => {
+  const waits = Array.from({ length: 12 }, (_, attempts) => askAgainMs(attempts) / 1_000)
+  expect(waits).toEqual([2, 5, 10, 30, 60, 120, 300, 900, 1_800, 3_600, 3_600, 3_600])
 })

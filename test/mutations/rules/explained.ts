@@ -18,7 +18,23 @@ const FULL_PAGE = 'const last = page.length < pageMax ? undefined : page.at(-1)?
 const SCHEME = String.raw`const scheme = /^(https?):\/\/(?!\/)/i.exec(text)?.[1]?.toLowerCase()`
 const DROP = 'if (drop > 0) this.#entries = this.#entries.slice(drop)'
 
+const CAP = 'return capMinor > 0n && fee > capMinor ? capMinor : fee'
+const LEFT = 'return used > max ? 0n : max - used'
+
 export const EXPLAINED: readonly Explained[] = [
+  {
+    file: 'src/payouts/policy.ts',
+    why: 'both sides are the same where they are equal',
+    mutations: [
+      [CAP, CAP.replace('fee >', 'fee >=')],
+      [LEFT, LEFT.replace('>', '>=')],
+    ],
+  },
+  {
+    file: 'src/payouts/payout.ts',
+    why: 'a function that ends without a return returns undefined',
+    mutations: [['default:', 'default:']],
+  },
   {
     file: 'src/transactions/message.ts',
     why: 'every recorder is one line that begins with its kind in lower case',

@@ -54,7 +54,7 @@ export const RULES: readonly Rules[] = [
   {
     folder: 'banks',
     files: ['nip-codes.ts', 'transfer-response.ts'],
-    tests: ['transfer-response.test.ts'],
+    tests: ['{nip-codes,transfer-response}.test.ts'],
   },
   {
     folder: 'payouts',
