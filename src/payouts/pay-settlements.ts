@@ -191,15 +191,16 @@ async function request(context: PayoutContext, noted: Noted, reference: string):
 }
 
 /**
- * Why a settlement is not paid out by itself after a restore: one that was settled and paid after the backup settles again
- * under another id, so the bank would not know the second payout for the first. Empty: there was none in the last day.
+ * Why a settlement is not paid out by itself after a restore or a failover: one that was settled and paid by the lost history
+ * settles again under another id, so the bank would not know the second payout for the first. Empty: there was none in the
+ * last day.
  */
 async function restoreReason({ database }: PayoutContext): Promise<string> {
   const { rows } = await database.durablePool.query<{ is_repeated: boolean }>(
     'select coalesce(now() < repeats_until, false) as is_repeated from payout_sender',
   )
   return rows[0]?.is_repeated
-    ? 'the database was restored: compare it with what the bank sent out since the backup'
+    ? 'the database was restored or failed over: compare it with what the bank sent out since'
     : ''
 }
 

@@ -417,18 +417,19 @@ function afterFindingAnywhere(
 ): readonly PayoutChange[] {
   const { status, attempts } = payout
   if (found.kind === 'unclear') {
-    const detail = `the banks are asked whether it was sent before the database was restored: ${found.cause}`
+    const detail = `the banks are asked whether it was sent before the database was restored or failed over: ${found.cause}`
     const nextInMs = found.nextInMs ?? askAgainMs(attempts)
     return [{ status, attempts: attempts + 1, nextInMs, detail }]
   }
   if (found.kind === 'never sent') {
-    const step = 'no bank knows it, so it was not sent before the database was restored'
+    const step =
+      'no bank knows it, so it was not sent before the database was restored or failed over'
     // A payout that waits for an approval next expires.
     const next = status === 'APPROVED' ? { nextInMs: 0 } : {}
     return [{ status, generation, attempts: 0, step, detail: '', ...next }]
   }
   const { bank, state } = found
-  const step = `${bank} knows it: it was sent before the database was restored`
+  const step = `${bank} knows it: it was sent before the database was restored or failed over`
   const approved = { status: 'APPROVED', nextInMs: 0, step } as const
   const sent = {
     status: 'SUBMITTING',

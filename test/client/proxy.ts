@@ -37,7 +37,10 @@ export interface Proxy {
 }
 
 /** @param target `host:port` of the server for new connections; it may start later */
-export async function startProxy(target: string | (() => string)): Promise<Proxy> {
+export async function startProxy(
+  target: string | (() => string),
+  atEnd: (end: () => Promise<void>) => void = onTestFinished,
+): Promise<Proxy> {
   const sockets = new Set<Socket>()
   const pairs = new Set<readonly [incoming: Socket, outgoing: Socket]>()
   const lost = new Set<Socket>()
@@ -99,7 +102,7 @@ export async function startProxy(target: string | (() => string)): Promise<Proxy
     for (const socket of sockets) socket.pause()
   }
   await listen(0)
-  onTestFinished(block)
+  atEnd(block)
   const { port } = server.address() as AddressInfo
   return {
     address: `127.0.0.1:${port}`,

@@ -23,9 +23,9 @@ import {
   burnTransactionIds,
   copyCluster,
   copyRows,
-  startCopy,
   startPair,
   startPrimary,
+  startServer,
 } from './standby.ts'
 
 vi.setConfig({ testTimeout: 240_000 })
@@ -184,7 +184,7 @@ test('a restore of an earlier copy of the data folder ends the streams that had 
 
   await proxy.block()
   await server.stop()
-  const restored = await startCopy(copy)
+  const restored = await startServer(copy)
   pointTo(restored.url)
   await proxy.unblock()
   const later = named('later', 15)

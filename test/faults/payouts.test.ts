@@ -7,6 +7,7 @@ import { PauseScope, PayoutStatus } from '../../gen/inflow/payout/v1/payout_pb.t
 import { PayoutDecision, PayoutService } from '../../gen/inflow/payout/v1/payout_service_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { readConfig } from '../../src/config/config.ts'
+import { startPayoutDatabase } from '../model/payout-database.ts'
 import {
   beneficiaryAt,
   compareBooks,
@@ -18,7 +19,7 @@ import { createTestDatabase } from '../support/database.ts'
 import { grpcClient, grpcTransport } from '../support/grpc-client.ts'
 import { type Instance, startInstance } from '../support/instance.ts'
 import { createMovedClock } from '../support/moved-clock.ts'
-import { waitUntil } from '../support/wait-for.ts'
+import { waitFor, waitUntil } from '../support/wait-for.ts'
 import { query } from './standby.ts'
 
 const MINUTE_MS = 60_000
@@ -92,6 +93,12 @@ function wanted(businessId: string, amountMinor = 50_000n) {
   return { businessId, reference: `r${serial}`, amountMinor, beneficiary }
 }
 
+const untilGeneration = (url: string, generation: number) =>
+  waitUntil(async () => {
+    const [row] = await query<{ generation: number }>(url, 'select generation from payout_sender')
+    return row!.generation === generation
+  })
+
 async function request({ client }: Pick<Instance, 'client'>, each: ReturnType<typeof wanted>) {
   const payouts = client(PayoutService)
   const { businessId, beneficiary } = each
@@ -152,10 +159,7 @@ test('a restored copy of an hour ago pays nothing twice that was sent since', as
 
   await move(copy, HOUR_MS, true)
   const restored = await start(copy)
-  await waitUntil(async () => {
-    const [row] = await query<{ generation: number }>(copy, 'select generation from payout_sender')
-    return row!.generation === 2
-  })
+  await untilGeneration(copy, 2)
   await payouts(restored).resumePayouts({ scope: PauseScope.GLOBAL })
   await restored.client(EventService).bumpEpoch({})
   // The banks know them, so they are adopted.
@@ -179,6 +183,25 @@ test('a restored copy of an hour ago pays nothing twice that was sent since', as
   await move(copy, 16 * MINUTE_MS)
   await until(restored, fresh.id, PayoutStatus.PAID)
   await expectAgreement(copy, restored)
+})
+
+test('a request that is repeated after a failover lost its payout is not paid twice', async () => {
+  const { url, copy, failOver } = await startPayoutDatabase(onTestFinished)
+  await setClock(url)
+  const instance = await start(url)
+  const businessId = await fundBusiness(instance.grpcUrl, FUNDS_MINOR)
+  await copy()
+  const each = wanted(businessId)
+  const forgotten = await request(instance, each)
+  await until(instance, forgotten.id, PayoutStatus.PAID)
+
+  await failOver()
+  await setClock(url)
+  await untilGeneration(url, 2)
+  const repeated = await waitFor(() => request(instance, each))
+  expect(repeated).toMatchObject({ bankReference: forgotten.bankReference })
+  await until(instance, repeated.id, PayoutStatus.PAID)
+  await expectAgreement(url, instance)
 })
 
 test.each([

@@ -19,7 +19,7 @@ const SETTINGS = {
   shared_buffers: '128MB',
 }
 
-interface Server {
+export interface Server {
   /** Of a superuser, database "inflow". */
   readonly url: string
   stop(): Promise<void>
@@ -58,13 +58,18 @@ export async function query<Row = Record<string, unknown>>(
 }
 
 /** Registers what ends something. */
-type AtEnd = (end: () => Promise<void>) => void
+export type AtEnd = (end: () => Promise<void>) => void
 
-async function start(folder: string, atEnd: AtEnd = onTestFinished): Promise<Server> {
+/** Starts a server on a folder, which it creates if absent. */
+export async function startServer(
+  folder: string,
+  atEnd: AtEnd = onTestFinished,
+  settings: Readonly<Record<string, string>> = SETTINGS,
+): Promise<Server> {
   const bin = findPostgres()
   const server = bin
-    ? await startPostgres({ bin, folder, settings: SETTINGS })
-    : await startEmbedded({ folder, settings: SETTINGS })
+    ? await startPostgres({ bin, folder, settings })
+    : await startEmbedded({ folder, settings })
   atEnd(server.stop)
   return server
 }
@@ -82,7 +87,7 @@ export async function startPrimary(
   atEnd(() => rm(parent, { recursive: true, force: true }))
   const folder = join(parent, 'primary')
   if (like !== undefined) await copyFile(`${like}.password`, `${folder}.password`)
-  return { server: await start(folder, atEnd), folder }
+  return { server: await startServer(folder, atEnd), folder }
 }
 
 /** Copies the data folder of a running server, as `pg_basebackup` does. */
@@ -113,12 +118,9 @@ async function copyFiles(from: string, to: string): Promise<void> {
 }
 
 /** Gives a file of the copy to the owner of the cluster. */
-async function ownAlike(from: string, to: string, name: string): Promise<void> {
+export async function ownAlike(from: string, to: string, name: string): Promise<void> {
   await run('chown', ['--reference', from, join(to, name)])
 }
-
-/** Starts a server on a folder that `copyCluster` made. */
-export const startCopy = (folder: string) => start(folder)
 
 function replicationUrl(primary: Server): string {
   return primary.url.replace(/\/[^/]*$/, '/postgres')
@@ -136,7 +138,7 @@ async function startStandby(
   await appendFile(join(copy, 'postgresql.auto.conf'), conninfo)
   await writeFile(join(copy, 'standby.signal'), '')
   await ownAlike(folder, copy, 'standby.signal')
-  return start(copy, atEnd)
+  return startServer(copy, atEnd)
 }
 
 /** A pair for the tests of a file. */

@@ -5,6 +5,8 @@ import type { Clock } from '../../src/core/clock.ts'
 export interface MovedClock extends Clock {
   /** @param byMs at least 0 */
   move(byMs: number): Promise<void>
+  /** Sets the clock of a copy of the database, which is as old as the copy. */
+  set(copy: Pool): Promise<void>
 }
 
 /**
@@ -43,6 +45,9 @@ export async function createMovedClock(pool: Pool): Promise<MovedClock> {
       } finally {
         moving.release()
       }
+    },
+    async set(copy) {
+      await copy.query(`update moved_clock set by = interval '1 ms' * ${movedMs}`)
     },
   }
 }

@@ -77,8 +77,8 @@ create index payout_paid_index on payout (bank, live, completed_at) where status
 
 -- Since when this copy of the database is the one that sends: one row. A generation begins when the database was
 -- restored or failed over, or no instance sent for five minutes, as then it may be an older copy. A payout of another
--- generation may have been sent without this copy knowing, so the banks are asked first. After a restore that also
--- holds for new payouts, until `repeats_until`: callers may repeat requests that were lost.
+-- generation may have been sent without this copy knowing, so the banks are asked first. After a restore or a failover
+-- that also holds for new payouts, until `repeats_until`: callers may repeat requests that were lost.
 create table payout_sender (
   id int primary key,
   generation int not null,
@@ -122,7 +122,8 @@ create function payout_generation(OUT generation integer, OUT began_at timestamp
           silent_since = case when was_silent or not is_same_cluster then sender.alive_at
             else coalesce(p.silent_since, sender.alive_at) end,
           generation = case when sender.alive_at is null then p.generation else p.generation + 1 end,
-          repeats_until = case when sender.epoch <> log.epoch and (was_silent or is_same_cluster)
+          -- A failover may have lost a payout that was sent a second ago, whose caller repeats the request.
+          repeats_until = case when sender.epoch <> log.epoch and sender.alive_at is not null
             then now() + interval '1 day' else p.repeats_until end
         returning p.* into strict sender;
         update payout p set next_at = now()

@@ -1,0 +1,117 @@
+import { readFile, rm, writeFile } from 'node:fs/promises'
+import { basename, join } from 'node:path'
+import { Pool } from 'pg'
+import { ENTITIES } from '../../src/app/entities.ts'
+import { migrate } from '../../src/postgres/migrate.ts'
+import { openDatabase } from '../../src/postgres/orm.ts'
+import { startProxy } from '../client/proxy.ts'
+import { type AtEnd, copyCluster, ownAlike, type Server, startServer } from '../faults/standby.ts'
+import { makeFolder } from '../support/folder.ts'
+import { createMovedClock, type MovedClock } from '../support/moved-clock.ts'
+import { descendantsOf, killAll } from '../support/processes.ts'
+import { waitFor } from '../support/wait-for.ts'
+
+/**
+ * A PostgreSQL that can crash, fail over to a copy that lacks its last commits, and be restored. A proxy keeps its
+ * address.
+ */
+export interface PayoutDatabase {
+  readonly url: string
+  readonly pool: Pool
+  readonly clock: MovedClock
+  /** Kills all processes of the server at once, and starts it again. */
+  crash(): Promise<void>
+  /** Copies the server as it is now; the copy replaces an earlier one. */
+  copy(): Promise<void>
+  hasCopy(): boolean
+  /** Kills the server and promotes the copy: a standby that lagged behind. */
+  failOver(): Promise<void>
+  /** Puts the copy in the place of the server, as an operator puts an older copy of the data folder back. */
+  restore(): Promise<void>
+}
+
+const SETTINGS = {
+  wal_level: 'replica',
+  hot_standby: 'on',
+  max_connections: '200',
+  shared_buffers: '128MB',
+}
+
+/** @param atEnd registers what ends the database; what was registered last must run first */
+export async function startPayoutDatabase(atEnd: AtEnd): Promise<PayoutDatabase> {
+  const parent = await makeFolder('payouts')
+  atEnd(() => rm(parent, { recursive: true, force: true }))
+  const start = (folder: string) => startServer(folder, atEnd, SETTINGS)
+  let folder = join(parent, 'server-1')
+  let server = await start(folder)
+  let servers = 1
+  let copied: string | undefined
+  const proxy = await startProxy(() => new URL(server.url).host, atEnd)
+  const url = Object.assign(new URL(server.url), { host: proxy.address }).href
+  await migrateAt(server)
+  const pool = openPool(url, 4)
+  atEnd(() => pool.end())
+  const clock = await createMovedClock(pool)
+  const kill = async () => {
+    await killServer(folder)
+    await server.stop()
+  }
+  /** Callers reach the copy once it is ready. */
+  const replace = async (prepare: (copy: Pool) => Promise<unknown>, isStandby: boolean) => {
+    if (copied === undefined) throw new RangeError('there is no copy')
+    await kill()
+    const replaced = folder
+    if (isStandby) {
+      await writeFile(join(copied, 'standby.signal'), '')
+      await ownAlike(copied, copied, 'standby.signal')
+    }
+    const next = await start(copied)
+    const direct = openPool(next.url, 1)
+    await prepare(direct)
+    await clock.set(direct)
+    await direct.end()
+    folder = copied
+    server = next
+    copied = undefined
+    await rm(replaced, { recursive: true, force: true })
+    await waitFor(() => pool.query('select'))
+  }
+  return {
+    url,
+    pool,
+    clock,
+    async crash() {
+      await kill()
+      server = await start(folder)
+      await waitFor(() => pool.query('select'))
+    },
+    async copy() {
+      if (copied !== undefined) await rm(copied, { recursive: true, force: true })
+      servers += 1
+      copied = join(parent, `server-${servers}`)
+      await copyCluster(server.url, folder, copied)
+    },
+    hasCopy: () => copied !== undefined,
+    failOver: () => replace((copy) => copy.query('select pg_promote()'), true),
+    // It has the cluster and the timeline of the lost one, so the guide has operators begin an epoch by hand.
+    restore: () => replace((copy) => copy.query('select bump_event_epoch()'), false),
+  }
+}
+
+async function migrateAt({ url }: Server): Promise<void> {
+  const database = await openDatabase(url, ENTITIES, { connectionsMax: 2 })
+  await migrate(database)
+  await database.close()
+}
+
+function openPool(connectionString: string, max: number): Pool {
+  // A connection that breaks is replaced.
+  return new Pool({ connectionString, max }).on('error', () => undefined)
+}
+
+/** Kills the postmaster and its children at once: none of them ends in an orderly way. */
+async function killServer(folder: string): Promise<void> {
+  const [pid] = (await readFile(join(folder, 'postmaster.pid'), 'utf8')).split('\n').map(Number)
+  const own = { pid: pid as number, parent: process.pid, command: basename(folder) }
+  killAll([own, ...descendantsOf(own.pid)])
+}
