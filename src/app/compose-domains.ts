@@ -21,6 +21,7 @@ import { registerEventMetrics } from '../events/metrics.ts'
 import { createRetention } from '../events/retention.ts'
 import { createSequencer } from '../events/sequencer.ts'
 import { Tail } from '../events/tail.ts'
+import { findSettlementPayouts } from '../payouts/pay-settlements.ts'
 import { verifyPayouts } from '../payouts/verify-payouts.ts'
 import { createBatchMetrics } from '../postgres/batcher.ts'
 import { DEADLINES } from '../postgres/client.ts'
@@ -66,7 +67,10 @@ export function composeDomains(runtime: Runtime, options: ServiceOptions, encryp
   const aliasOf = createAliasOf(database.orm)
   const payments = composePayments(runtime, { config, encrypter, observeBatches, aliasOf })
   const payouts = composePayouts(runtime, { config, encrypter, payments, timeText })
-  const settlements = createSettlements(runtime, { verifyPayouts })
+  const settlements = createSettlements(runtime, {
+    verifyPayouts,
+    findPayouts: findSettlementPayouts,
+  })
   const exchange = createExchange(runtime, { share: createShareBuckets(database.relaxedPool) })
   const limits = createRateLimits(runtime, {
     defaults: config.rateLimits,

@@ -3,6 +3,7 @@ import type { EntityManager, MikroORM } from '@mikro-orm/postgresql'
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import { type Actor, ADDRESS_BOUND_SCOPE, type KeyScope } from '../auth/caller.ts'
 import type { Owner } from '../auth/method-policy.ts'
+import { isWiderThanOneNetwork } from '../core/addresses.ts'
 import { DAY_MS } from '../core/durations.ts'
 import { Fault, invalidFields } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
@@ -106,10 +107,16 @@ export async function importKey(
   })
 }
 
-/** @throws Fault validation_failed (the key would move money from any address) */
+/** @throws Fault validation_failed (the key would move money from any address, or nearly any) */
 function requireAddresses({ scopes, allowedCidrs }: Pick<KeyRights, 'scopes' | 'allowedCidrs'>) {
-  if (!scopes.includes(ADDRESS_BOUND_SCOPE) || allowedCidrs.length > 0) return
-  const message = `is required with the scope ${ADDRESS_BOUND_SCOPE}: state where the key is used from`
+  if (!scopes.includes(ADDRESS_BOUND_SCOPE)) return
+  if (allowedCidrs.length === 0) {
+    const message = `is required with the scope ${ADDRESS_BOUND_SCOPE}: state where the key is used from`
+    throw invalidFields([{ field: 'allowedCidrs', message }])
+  }
+  const wide = allowedCidrs.filter(isWiderThanOneNetwork)
+  if (wide.length === 0) return
+  const message = `must name networks with the scope ${ADDRESS_BOUND_SCOPE}, at most a /8, or a /16 in IPv6: ${wide.join(', ')} is wider`
   throw invalidFields([{ field: 'allowedCidrs', message }])
 }
 

@@ -28,13 +28,15 @@ import { BUSINESS, PAGE, rpc } from './rpc-verb.ts'
 import { pagesOf, printResponse, type Service, serviceAction } from './service-action.ts'
 import { addVerbs, calling, describeNoun } from './verb.ts'
 
-/** A table of settlements; it has the splits if some settlements have any. */
+/** A table of settlements; it has the splits, and why settlements are not paid out, if some settlements have any. */
 function settlementTable(settlements: readonly Settlement[]): string {
   const hasSplits = settlements.some(({ splitsMinor }) => splitsMinor !== 0n)
+  const isHeldUp = settlements.some(({ payout }) => payout !== undefined && payout.detail !== '')
   const columns = columnsOf(
     SettlementSchema,
     `startedAt, businessId, live, status, transactionCount=Count, grossMinor, feesMinor,
-    ${hasSplits ? 'splitsMinor?,' : ''} netMinor, cutOffAt=Recorded before, id`,
+    ${hasSplits ? 'splitsMinor?,' : ''} netMinor, cutOffAt=Recorded before, id
+    ${isHeldUp ? ', payout.nextAt=Paid out again, payout.detail=Not paid out' : ''}`,
   )
   return table(settlements, columns.list)
 }

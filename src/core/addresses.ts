@@ -29,6 +29,17 @@ export function addressRanges(cidrs: readonly string[]): AddressRanges {
 }
 
 /**
+ * Whether a range is wider than any network of one organisation: IANA assigned no more than a /8 of IPv4 to one, and the
+ * registries no more than a /16 of IPv6.
+ *
+ * @throws RangeError if the range is malformed
+ */
+export function isWiderThanOneNetwork(cidr: string): boolean {
+  const [network, bits] = parseRange(cidr)
+  return bits < (network.kind() === 'ipv4' ? 8 : 16)
+}
+
+/**
  * @param text a zone (fe80::1%eth0) is dropped
  * @returns an IPv4 address also for its IPv6-mapped form; undefined unless the text is an address
  */

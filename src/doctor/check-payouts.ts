@@ -1,14 +1,18 @@
 import type { BankCode } from '../banks/bank.ts'
 import type { Config } from '../config/config.ts'
-import { MINUTE_MS } from '../core/durations.ts'
+import { DAY_MS, MINUTE_MS } from '../core/durations.ts'
 import { formatAmount } from '../core/money.ts'
 import { countDiscrepancies } from '../payouts/discrepancies.ts'
 import { countUnclear } from '../payouts/list-waiting.ts'
+import { countRefusedSettlements } from '../payouts/pay-settlements.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import { createFindings, type Finding } from './finding.ts'
 
 /** A running service reads what a bank has every half minute. */
 const OLD_MS = 5 * MINUTE_MS
+
+/** For how long a settlement that cannot be paid out is reported: it is given up after five days. */
+const REFUSED_MS = 7 * DAY_MS
 
 /** The most that is counted. */
 const COUNT_MAX = 1_000
@@ -38,6 +42,11 @@ export async function checkPayouts(
       await countUnclear(on, live, COUNT_MAX, nowMs),
       'payouts have no result that is known',
       "look for each in the bank's books: inflow review list --kind PAYOUT",
+    ],
+    [
+      await countRefusedSettlements(on, nowMs - REFUSED_MS, COUNT_MAX),
+      'settlements of the last week cannot be paid out',
+      'see why, and pay them by a payout once they are tried no more: inflow settle list --json',
     ],
     [
       await countPauses(on),

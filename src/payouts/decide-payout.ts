@@ -73,7 +73,12 @@ export function rejectPayout(
   })
 }
 
-/** Cancels a payout that was not sent. @throws Fault not_found, payout_not_pending */
+/**
+ * Cancels a payout that was not sent. A key or portal link cancels only what one of them requested: the businesses of both
+ * are that of the payout.
+ *
+ * @throws Fault not_found, payout_not_pending, permission_denied
+ */
 export function cancelPayout(
   context: PayoutContext,
   { payoutId, note }: Decision,
@@ -84,8 +89,17 @@ export function cancelPayout(
     requireStatus(payout, ['PENDING_APPROVAL', 'APPROVED'])
     // One that is to be sent again may have been paid: the bank's books decide, not a cancellation.
     if (payout.submittedAtMs !== undefined) throw notPending(payout)
+    if (isBusiness(requesterOf(actor)) && !isBusiness(payout.requestedBy)) {
+      const who = payout.purpose === 'SETTLEMENT' ? 'A settlement' : 'An operator'
+      throw new Fault('permission_denied', `${who} requested the payout: only operators cancel it`)
+    }
     return { status: 'CANCELLED', step: said('cancelled', note) }
   })
+}
+
+/** Whether a requester is a business itself: by its key, or by a link to its portal. */
+function isBusiness(requester: string): boolean {
+  return /^(secret_key:|token:plk_)/.test(requester)
 }
 
 /** What an operator may decide about a payout, by what the books of the bank show. */

@@ -1,9 +1,12 @@
 import type { PoolClient } from 'pg'
 import { DAY_MS, MINUTE_MS } from '../core/durations.ts'
 import { Fault } from '../core/errors.ts'
+import { firstIdAt } from '../core/ids.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
 import { followLog, type LogFollower } from '../events/follow-log.ts'
+import type { Queryable } from '../postgres/in-transaction.ts'
 import { readCurrentBalance } from '../settlement/get-balance.ts'
+import type { SettlementPayout } from '../settlement/settlement.ts'
 import { getPolicy } from './change-policy.ts'
 import {
   NO_ORIGIN,
@@ -106,6 +109,8 @@ interface Noted {
   readonly netMinor: bigint
   /** How often nothing could be requested. */
   readonly refusals: number
+  /** Why it is not paid out; empty: nothing is wrong. */
+  readonly detail: string
 }
 
 async function listDue({ database }: PayoutContext): Promise<Noted[]> {
@@ -114,7 +119,7 @@ async function listDue({ database }: PayoutContext): Promise<Noted[]> {
   >({
     name: 'settlement-payout-due',
     text: `select settlement_id as "settlementId", business_id as "businessId", live, net_minor as "netMinor",
-        refusals from settlement_payout where next_at <= now() order by next_at limit ${DUE_MAX}`,
+        refusals, detail from settlement_payout where next_at <= now() order by next_at limit ${DUE_MAX}`,
   })
   return rows.map((row) => ({ ...row, netMinor: BigInt(row.netMinor) }))
 }
@@ -132,10 +137,13 @@ async function handle(context: PayoutContext, noted: Noted): Promise<void> {
   if (payouts.length + noted.refusals >= ATTEMPTS_MAX) {
     const { settlementId } = noted
     context.log.error({ settlementId }, 'a settlement could not be paid out: pay it by a payout')
-    return note(context, noted, { nextInMs: 'none', detail: 'it failed too often' })
+    const detail = `It was tried ${ATTEMPTS_MAX} times${noted.detail && `. The last time: ${noted.detail}`}`
+    return note(context, noted, { nextInMs: 'none', detail, isRefused: true })
   }
   const againAtMs = last?.completedAtMs === undefined ? nowMs : last.completedAtMs + DAY_MS
-  if (againAtMs > nowMs) return note(context, noted, { nextInMs: againAtMs - nowMs, detail: '' })
+  if (againAtMs > nowMs) {
+    return note(context, noted, { nextInMs: againAtMs - nowMs, detail: 'Its payout failed' })
+  }
   const number = payouts.length + 1
   const suffix = number === 1 ? '' : `:${number}`
   const reference = `${SETTLEMENT_REFERENCE}${noted.settlementId}${suffix}`
@@ -152,7 +160,7 @@ interface Outcome {
 async function request(context: PayoutContext, noted: Noted, reference: string): Promise<Outcome> {
   const { businessId, live, netMinor, settlementId } = noted
   const policy = await getPolicy(context, businessId)
-  if (policy.settleTo === null) return { nextInMs: 'none', detail: 'the rules name no account now' }
+  if (policy.settleTo === null) return { nextInMs: 'none', detail: 'The rules name no account now' }
   try {
     const account = { ...policy.settleTo, field: 'settleTo' }
     const resolved = await resolveAccount(
@@ -205,7 +213,10 @@ async function restoreReason({ database }: PayoutContext): Promise<string> {
 }
 
 function afterFault({ log }: PayoutContext, { settlementId }: Noted, fault: Fault): Outcome {
-  const detail = fault.message
+  const [first] = fault.fields
+  const subject = first?.field === 'amountMinor' ? 'Its amount' : 'Its account'
+  const detail =
+    fault.reason === 'validation_failed' && first ? `${subject} ${first.message}` : fault.message
   switch (fault.reason) {
     case 'insufficient_balance':
       return { nextInMs: 'none', detail }
@@ -240,6 +251,41 @@ export function payableOf(
     amountMinor = left
   }
   return 0n
+}
+
+/** How settlements are paid out; those that are not to be paid out are left out. */
+export async function findSettlementPayouts(
+  on: Queryable,
+  settlementIds: readonly string[],
+): Promise<ReadonlyMap<string, SettlementPayout>> {
+  const { rows } = await on.query<
+    Omit<SettlementPayout, 'nextAtMs'> & { readonly id: string; readonly nextAtMs: number | null }
+  >(
+    `select settlement_id as id, detail,
+        case when detail <> '' then round(date_part('epoch', next_at) * 1000) end as "nextAtMs",
+        coalesce((select p.id from payout p where p.settlement_id = s.settlement_id order by p.id desc limit 1), '')
+          as "payoutId"
+      from settlement_payout s where settlement_id = any($1)`,
+    [settlementIds],
+  )
+  return new Map(
+    rows.map(({ id, nextAtMs, ...row }) => [id, { ...row, nextAtMs: nextAtMs ?? undefined }]),
+  )
+}
+
+/** Counts the settlements in live mode since a time that were refused, and are not paid out, up to a bound. */
+export async function countRefusedSettlements(
+  on: Queryable,
+  sinceMs: number,
+  max: number,
+): Promise<number> {
+  const { rows } = await on.query<{ count: number }>(
+    `select count(*)::int as count from (
+        select from settlement_payout where settlement_id >= $1 and live and refusals > 0 and detail <> '' limit $2
+      ) refused`,
+    [firstIdAt('stl', sinceMs), max],
+  )
+  return rows[0]?.count ?? 0
 }
 
 /** The payouts of a settlement, oldest first. */

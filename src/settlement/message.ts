@@ -9,6 +9,7 @@ import {
   Schedule as ScheduleMessage,
   SettlementDaySchema,
   type Settlement as SettlementMessage,
+  SettlementPayoutSchema,
   SettlementSchema,
   SettlementStatus as StatusMessage,
   type Terms as TermsMessage,
@@ -21,10 +22,20 @@ import { toInt64 } from '../protobuf/values.ts'
 import type { CalendarDay } from './get-calendar.ts'
 import type { Entry } from './list-entries.ts'
 import { SCHEDULES } from './schedule.ts'
-import { type Balance, netOf, percentDone, type Settlement } from './settlement.ts'
+import {
+  type Balance,
+  netOf,
+  percentDone,
+  type Settlement,
+  type SettlementPayout,
+} from './settlement.ts'
 import type { Terms } from './terms.ts'
 
-export function toSettlementMessage(settlement: Settlement): SettlementMessage {
+/** @param payout how it is paid out to a bank account; undefined: it need not be, or that is not shown */
+export function toSettlementMessage(
+  settlement: Settlement,
+  payout?: SettlementPayout,
+): SettlementMessage {
   const { completedAtMs } = settlement
   return create(SettlementSchema, {
     id: settlement.id,
@@ -43,7 +54,13 @@ export function toSettlementMessage(settlement: Settlement): SettlementMessage {
     startedAt: timestampFromMs(settlement.startedAtMs),
     ...(completedAtMs !== undefined && { completedAt: timestampFromMs(completedAtMs) }),
     percentDone: percentDone(settlement),
+    ...(payout && { payout: toPayoutMessage(payout) }),
   })
+}
+
+function toPayoutMessage({ payoutId, detail, nextAtMs }: SettlementPayout) {
+  const nextAt = nextAtMs === undefined ? {} : { nextAt: timestampFromMs(nextAtMs) }
+  return create(SettlementPayoutSchema, { payoutId, detail, ...nextAt })
 }
 
 /** The SETTLEMENT_COMPLETED event, encoded without its position in the event log. */

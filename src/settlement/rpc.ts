@@ -21,12 +21,19 @@ import {
 import { previewSettlement } from './runs/preview-settlement.ts'
 import type { SettlementContext } from './runs/run-settlement.ts'
 import { settle } from './runs/settle.ts'
+import type { FindSettlementPayouts } from './settlement.ts'
 import type { VerifyPayouts } from './verify-balance.ts'
 import { verifyLedger } from './verify-ledger.ts'
 
+/** What the domain of payouts, which is above this one, knows of settlements and balances. */
+export interface PayoutsOfSettlements {
+  readonly verifyPayouts: VerifyPayouts
+  readonly findPayouts: FindSettlementPayouts
+}
+
 export function createSettlementRpc(
   dependencies: SettlementContext,
-  verifyPayouts: VerifyPayouts,
+  { verifyPayouts, findPayouts }: PayoutsOfSettlements,
 ): ServiceImpl<typeof SettlementService> {
   const { database } = dependencies
   return {
@@ -37,7 +44,7 @@ export function createSettlementRpc(
         signal: context.signal,
         actor: actorOf(context),
       })
-      return { ...result, settlements: result.settlements.map(toSettlementMessage) }
+      return { ...result, settlements: result.settlements.map((each) => toSettlementMessage(each)) }
     },
     async previewSettlement(request, { signal }) {
       const { businessId, force } = request
@@ -60,10 +67,13 @@ export function createSettlementRpc(
       const { businessId, live, settlementId, pageSize, pageToken } = list
       const period = { fromMs: from && fromTimestamp(from), toMs: to && fromTimestamp(to) }
       const request = { businessId, live, settlementId, pageSize, pageToken, ...period }
-      const { rows, nextPageToken } = await database.read((on) =>
-        listSettlements(on, request, restrictionOf(values)),
-      )
-      return { settlements: rows.map(toSettlementMessage), nextPageToken }
+      return database.read(async (on) => {
+        const { rows, nextPageToken } = await listSettlements(on, request, restrictionOf(values))
+        const ids = rows.map(({ id }) => id)
+        const payouts = await findPayouts(on, ids)
+        const settlements = rows.map((row) => toSettlementMessage(row, payouts.get(row.id)))
+        return { settlements, nextPageToken }
+      })
     },
     async getSettlementCalendar(message, { values }) {
       const { businessId, month } = message

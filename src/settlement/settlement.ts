@@ -1,3 +1,4 @@
+import type { Queryable } from '../postgres/in-transaction.ts'
 import type { Fee } from './terms.ts'
 
 /** Identifies a balance: a business has one in each mode. */
@@ -31,6 +32,22 @@ export function toBalance({ pending_minor, available_minor, fees_minor }: Balanc
 
 /** The states of a settlement: RUNNING ──▶ COMPLETED. */
 export type SettlementStatus = 'RUNNING' | 'COMPLETED'
+
+/** How a settlement is paid out to a bank account. */
+export interface SettlementPayout {
+  /** The last payout that was requested for it; empty: none was. */
+  readonly payoutId: string
+  /** Why it is not paid out; empty: it is, or its payout is not final. */
+  readonly detail: string
+  /** When it is tried again; undefined: it is not, or nothing is wrong. */
+  readonly nextAtMs: number | undefined
+}
+
+/** Finds how settlements are paid out, by their ids. The domain of payouts, which is above this one, has it. */
+export type FindSettlementPayouts = (
+  on: Queryable,
+  settlementIds: readonly string[],
+) => Promise<ReadonlyMap<string, SettlementPayout>>
 
 /** The current state of a settlement. */
 export interface Settlement extends BalanceKey, Fee {

@@ -2,7 +2,7 @@ import { createLoop, type Loop } from '../core/loop.ts'
 import { awaitNumbers } from '../events/business-sequences.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import { createSemaphore } from '../postgres/semaphore.ts'
-import { createSettlementRpc } from './rpc.ts'
+import { createSettlementRpc, type PayoutsOfSettlements } from './rpc.ts'
 import {
   advanceSettlements,
   leastProgress,
@@ -16,16 +16,12 @@ import { CALL_MAX_MS } from './runs/settle.ts'
 import type { BalanceKey } from './settlement.ts'
 import { followPayments, sweepDue } from './sweep-due.ts'
 import { createFindCalendar, readCalendars } from './terms.ts'
-import type { VerifyPayouts } from './verify-balance.ts'
 
 /** The maximum number of concurrent settlement transactions of one instance. */
 const CONCURRENCY_MAX = 4
 
 /** The settlement service: its RPCs and the job that settles by the schedule. */
-export function createSettlements(
-  runtime: Runtime,
-  { verifyPayouts }: { readonly verifyPayouts: VerifyPayouts },
-) {
+export function createSettlements(runtime: Runtime, payouts: PayoutsOfSettlements) {
   const { database, clock } = runtime
   const context = {
     ...runtime,
@@ -36,7 +32,7 @@ export function createSettlements(
   const job = createSettlementJob(context)
   const findCalendar = createFindCalendar(database.durablePool, clock)
   return {
-    rpc: createSettlementRpc(context, verifyPayouts),
+    rpc: createSettlementRpc(context, payouts),
     start: job.start,
     stop: job.stop,
     /** Returns, for each of some businesses, a function from the time a payment was recorded to when it is settled. */

@@ -1,14 +1,19 @@
 import { ConnectError } from '@connectrpc/connect'
 import { describe, expect, it, test } from 'vitest'
 import { ErrorInfoSchema } from '../../gen/google/rpc/error_details_pb.ts'
+import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
+import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { type Payout, PayoutPurpose, PayoutStatus } from '../../gen/inflow/payout/v1/payout_pb.ts'
 import { PayoutService } from '../../gen/inflow/payout/v1/payout_service_pb.ts'
+import { SessionService } from '../../gen/inflow/session/v1/session_service_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { nuban } from '../../src/banks/nuban.ts'
 import { MAGIC_ACCOUNTS } from '../../src/banks/sandbox.ts'
-import { payableOf } from '../../src/payouts/pay-settlements.ts'
+import { HOUR_MS } from '../../src/core/durations.ts'
+import { countRefusedSettlements, payableOf } from '../../src/payouts/pay-settlements.ts'
 import { openAccount, pay, settleAll } from '../overview/scene.ts'
 import { useService } from '../support/service.ts'
+import { browserClient, signIn } from '../support/sign-in.ts'
 import { waitUntil } from '../support/wait-for.ts'
 
 const service = useService()
@@ -24,6 +29,23 @@ async function settled(amountMinor: bigint, rules: object) {
   await payouts().updatePayoutPolicy({ policy: { businessId, ...rules } })
   await pay(service, await openAccount(service, businessId), amountMinor)
   return { businessId, settlementId: await settleAll(service, businessId, 1n) }
+}
+
+/** Settles another payment of a business. @returns the settlement's id */
+async function settledOf(businessId: string): Promise<string> {
+  await pay(service, await openAccount(service, businessId), 300_000n)
+  return settleAll(service, businessId, 1n)
+}
+
+/** A token that only reads, and only of one business. */
+async function tokenOf(businessId: string): Promise<string> {
+  const request = { name: 'own', scopes: ['read'], businessIds: [businessId] }
+  return (await service.client(AdminService).issueToken(request)).secret
+}
+
+async function shown(settlementId: string) {
+  const { settlements } = await service.client(SettlementService).listSettlements({ settlementId })
+  return settlements[0]!
 }
 
 async function list(businessId: string): Promise<Payout[]> {
@@ -115,7 +137,93 @@ describe('a settlement of a business that names an account', () => {
     const { businessId, settlementId } = await settled(500_000n, rules)
     await isDone(settlementId)
     expect(await list(businessId)).toEqual([])
+    const { payout } = await shown(settlementId)
+    expect(payout).toMatchObject({ payoutId: '', detail: expect.stringContaining('the floor') })
+    expect(payout?.nextAt).toBeUndefined()
   })
+
+  it('says why it is not paid out and when it is tried again, and reports to operators that it is refused', async () => {
+    const rules = { settleTo: account(145_700_001), payoutMaxMinor: 100n }
+    const { durablePool } = service.database
+    const counted = () => countRefusedSettlements(durablePool, Date.now() - HOUR_MS, 10)
+    const before = await counted()
+    const { businessId, settlementId } = await settled(500_000n, rules)
+    const refusals = (count: number) =>
+      waitUntil(async () => {
+        const { rows } = await durablePool.query(
+          'select from settlement_payout where settlement_id = $1 and refusals = $2',
+          [settlementId, count],
+        )
+        return rows.length === 1
+      })
+    await refusals(1)
+    for (const token of [undefined, await tokenOf(businessId)]) {
+      const client = service.client(SettlementService, token)
+      const { settlements } = await client.listSettlements({ businessId })
+      expect(settlements[0]?.payout).toMatchObject({
+        payoutId: '',
+        detail: 'Its amount must be at most 1.00 naira, the limit of one payout',
+        nextAt: expect.anything(),
+      })
+    }
+    expect(await counted()).toBe(before + 1)
+    for (let count = 2; count <= 6; count++) {
+      await nextDay(settlementId)
+      await refusals(count)
+    }
+    await isDone(settlementId)
+    expect((await shown(settlementId)).payout?.detail).toMatch(/^It was tried 5 times. The last/)
+    await payouts().updatePayoutPolicy({ policy: { businessId, settleTo: rules.settleTo } })
+    const next = await settledOf(businessId)
+    await untilListed(businessId, 1, PayoutStatus.PAID)
+    const [paid] = await list(businessId)
+    expect((await shown(next)).payout).toMatchObject({ payoutId: paid?.id, detail: '' })
+  })
+})
+
+test('a business cancels neither what an operator requested nor what a settlement did', async () => {
+  const { durablePool } = service.database
+  await durablePool.query("update payout_sender set repeats_until = now() + interval '1 day'")
+  const rules = { settleTo: account(145_700_001), approvalAboveMinor: 0n, floorMinor: 100_000n }
+  const { businessId } = await settled(500_000n, rules)
+  await untilListed(businessId, 1, PayoutStatus.PENDING_APPROVAL)
+  await durablePool.query('update payout_sender set repeats_until = null')
+  const scopes = ['payouts']
+  const { secretKey } = await service
+    .client(BusinessService)
+    .issueKey({ businessId, scopes, allowedCidrs: ['127.0.0.0/8'] })
+  const link = { businessId, scopes: ['read', 'payouts:write'] }
+  const { urlPath } = await service.client(SessionService).createPortalLink(link)
+  const cookie = await signIn(service, { code: urlPath.slice(urlPath.indexOf('#') + 1) })
+  const portal = browserClient(service, PayoutService, cookie)
+  const beneficiary = account(145_700_001)
+  const create = async (client: typeof portal, reference: string) => {
+    const { resolution } = await client.resolveAccountName({ businessId, ...beneficiary })
+    return client.createPayout({
+      ...{ businessId, reference, amountMinor: 100n, beneficiary, resolution },
+    })
+  }
+  await create(payouts(), "operator's")
+  const [fromOperator, fromSettlement] = await list(businessId)
+  for (const { id, reference } of [fromOperator!, fromSettlement!]) {
+    const { status, body } = await service.post('cancelPayout/', secretKey, { reference })
+    expect([status, body.code]).toEqual([403, 'permission_denied'])
+    expect(await reasonOf(portal.cancelPayout({ payoutId: id }))).toBe('permission_denied')
+  }
+  // A key and a portal link are the business itself.
+  await create(portal, "portal's")
+  const { body } = await service.post('cancelPayout/', secretKey, { reference: "portal's" })
+  expect(body.data).toMatchObject({ status: 'CANCELLED' })
+  const { payout } = await payouts().cancelPayout({ payoutId: fromOperator!.id })
+  expect(payout?.status).toBe(PayoutStatus.CANCELLED)
+})
+
+test('a token of a business reads the rules of the business, and not those of the installation', async () => {
+  const { id: businessId } = await service.business()
+  const own = service.client(PayoutService, await tokenOf(businessId))
+  expect((await own.getPayoutPolicy({ businessId })).policy?.businessId).toBe(businessId)
+  expect(await reasonOf(own.getPayoutPolicy({}))).toBe('permission_denied')
+  expect((await payouts().getPayoutPolicy({})).policy?.businessId).toBe('')
 })
 
 const reasonOf = (call: Promise<unknown>) =>

@@ -367,6 +367,22 @@ describe('keys', () => {
     await expect(opened).rejects.toMatchObject(fault)
   })
 
+  test('are not bound to more addresses than one network has', async () => {
+    const { id: businessId } = business
+    const fault = { rawMessage: 'Invalid request: allowedCidrs' }
+    const issue = (range: string) =>
+      businesses().issueKey({ businessId, ...forPayouts, allowedCidrs: ['203.0.113.0/24', range] })
+    for (const range of ['0.0.0.0/0', '128.0.0.0/7', '::/0', '2000::/15', '::ffff:0.0.0.0/96']) {
+      await expect(issue(range), range).rejects.toMatchObject(fault)
+    }
+    const { key } = await issue('10.0.0.0/8')
+    await issue('2001::/16')
+    const [keyId, allowedCidrs] = [key!.id, ['0.0.0.0/1', '128.0.0.0/1']]
+    await expect(businesses().updateKey({ keyId, allowedCidrs })).rejects.toMatchObject(fault)
+    // A key that moves no money is bound to what its business likes.
+    await businesses().issueKey({ businessId, allowedCidrs: ['0.0.0.0/0'] })
+  })
+
   test('are refused if the database has one that is bound to no address, and from other addresses', async () => {
     const { secretKey } = await businesses().issueKey({
       ...{ businessId: business.id, ...forPayouts, allowedCidrs: ['203.0.113.0/24'] },

@@ -124,12 +124,16 @@ export async function requestPayout(
   const { resolution } = await client.resolveAccountName({ businessId, live, ...account })
   const request = { businessId, live, reference, amountMinor, beneficiary: account, resolution }
   const { id } = (await client.createPayout(request)).payout!
-  // After a new epoch, which other calls begin, payouts wait until the banks have been asked whether they know them.
-  await service.database.durablePool.query(
-    'update payout set generation = (select generation from payout_sender) where id = $1',
-    [id],
-  )
+  await takeAsUnknown(service, id)
   return id
+}
+
+/** After a new epoch, which other calls begin, payouts wait until the banks have been asked whether they know them. */
+export async function takeAsUnknown({ database }: TestService, payoutId: string): Promise<void> {
+  await database.durablePool.query(
+    'update payout set generation = (select generation from payout_sender) where id = $1',
+    [payoutId],
+  )
 }
 
 /** The rows that need a test key. */

@@ -295,7 +295,6 @@ const NAME_NO_BUSINESS: ReadonlySet<string> = new Set([
   'SessionService.GetCaller',
   'SessionService.CreateSignInCode',
   'PayoutService.ListBanks',
-  'PayoutService.GetPayoutPolicy',
   'WebhookService.GetEndpointStatistics',
   'SettlementService.GetSettlementCalendar',
   'TransactionService.SummarizeTransactions',

@@ -17,6 +17,7 @@ import {
   type Request,
   requestPayout,
   type Scene,
+  takeAsUnknown,
 } from './scene.ts'
 import { fillEndpoints, newDelivery, pausedDelivery } from './webhook-rows.ts'
 
@@ -113,8 +114,14 @@ export const THIRD_PARTY_HAPPY: Readonly<Record<string, Make>> = {
   'ThirdPartyService.CreatePayout': newPayout(),
   'ThirdPartyService.GetPayout': () => ({ reference: PAYOUT_REFERENCE }),
   'ThirdPartyService.ListPayouts': () => ({ pageSize: 1, status: 'PENDING_APPROVAL' }),
-  'ThirdPartyService.CancelPayout': async ({ service, businessId }, reference) => {
-    await requestPayout(service, businessId, { reference })
+  'ThirdPartyService.CancelPayout': async (scene, reference) => {
+    const { resolution } = await resolved(scene, scene.businessId)
+    const request = { reference, amount: '1', resolution }
+    const { bankCode: bank_code, accountNumber: account_number } = TO
+    const { body } = await scene.service.post('createPayout/', scene.scopedKey, {
+      ...{ ...request, bank_code, account_number },
+    })
+    await takeAsUnknown(scene.service, body.data.payout_id)
     return { reference }
   },
   'ThirdPartyService.RefundTransaction': refund(),
@@ -182,6 +189,13 @@ export const THIRD_PARTY_ERRORS: Readonly<Record<string, Make>> = {
   'ThirdPartyService.CreatePayout bank_unavailable': (_scene, reference) => ({
     ...{ reference, amount: '1', ...TO, accountName: 'Ada Obi' },
   }),
+  'ThirdPartyService.CancelPayout permission_denied': async (
+    { service, businessId },
+    reference,
+  ) => {
+    await requestPayout(service, businessId, { reference })
+    return { reference }
+  },
   'ThirdPartyService.CancelPayout payout_not_pending': async (scene, reference) => {
     const { service, businessId } = scene
     const payoutId = await requestPayout(service, businessId, { reference })

@@ -309,7 +309,8 @@ export type IssueKeyRequest = Message<"inflow.business.v1.IssueKeyRequest"> & {
   /**
    * What the key may be used for: "accounts:read", "accounts:create", "accounts:write", "payments:read",
    * "payments:decide", "payments:requery", "payments:simulate", "events:read", "balances:read", "webhooks:read",
-   * "webhooks:write" and "payouts", which needs allowed_cidrs. Empty: the methods that are open to keys without scopes.
+   * "webhooks:write" and "payouts", which needs allowed_cidrs: none wider than /8, or /16 in IPv6. Empty: the methods
+   * that are open to keys without scopes.
    *
    * @generated from field: repeated string scopes = 5;
    */
@@ -398,7 +399,8 @@ export type ImportKeyRequest = Message<"inflow.business.v1.ImportKeyRequest"> & 
   /**
    * What the key may be used for: "accounts:read", "accounts:create", "accounts:write", "payments:read",
    * "payments:decide", "payments:requery", "payments:simulate", "events:read", "balances:read", "webhooks:read",
-   * "webhooks:write" and "payouts", which needs allowed_cidrs. Empty: the methods that are open to keys without scopes.
+   * "webhooks:write" and "payouts", which needs allowed_cidrs: none wider than /8, or /16 in IPv6. Empty: the methods
+   * that are open to keys without scopes.
    *
    * @generated from field: repeated string scopes = 5;
    */

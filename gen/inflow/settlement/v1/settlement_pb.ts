@@ -16,7 +16,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file inflow/settlement/v1/settlement.proto.
  */
 export const file_inflow_settlement_v1_settlement: GenFile = /*@__PURE__*/
-  fileDesc("CiVpbmZsb3cvc2V0dGxlbWVudC92MS9zZXR0bGVtZW50LnByb3RvEhRpbmZsb3cuc2V0dGxlbWVudC52MSK+AwoKU2V0dGxlbWVudBIKCgJpZBgBIAEoCRITCgtidXNpbmVzc19pZBgCIAEoCRISCgpyZXF1ZXN0X2lkGAMgASgJEjYKBnN0YXR1cxgEIAEoDjImLmluZmxvdy5zZXR0bGVtZW50LnYxLlNldHRsZW1lbnRTdGF0dXMSDgoGZm9yY2VkGAUgASgIEi4KCmN1dF9vZmZfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhkKEXRyYW5zYWN0aW9uX2NvdW50GAcgASgDEhMKC2dyb3NzX21pbm9yGAggASgDEhIKCmZlZXNfbWlub3IYCSABKAMSEQoJbmV0X21pbm9yGAogASgDEhAKCGN1cnJlbmN5GAsgASgJEi4KCnN0YXJ0ZWRfYXQYDCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKDGNvbXBsZXRlZF9hdBgNIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFAoMcGVyY2VudF9kb25lGA4gASgFEgwKBGxpdmUYDyABKAgSFAoMc3BsaXRzX21pbm9yGBAgASgDIqECCg1TZXR0bGVtZW50RGF5EgsKA2RheRgBIAEoCRITCgt3b3JraW5nX2RheRgCIAEoCBIUCgxob2xpZGF5X25hbWUYAyABKAkSGAoQc2V0dGxlbWVudF9jb3VudBgEIAEoAxIZChF0cmFuc2FjdGlvbl9jb3VudBgFIAEoAxITCgtncm9zc19taW5vchgGIAEoAxISCgpmZWVzX21pbm9yGAcgASgDEhQKDHNwbGl0c19taW5vchgIIAEoAxIRCgluZXRfbWlub3IYCSABKAMSGQoRZHVlX2JhbGFuY2VfY291bnQYCiABKAMSHQoVZHVlX3RyYW5zYWN0aW9uX2NvdW50GAsgASgDEhcKD2R1ZV9ncm9zc19taW5vchgMIAEoAyJ3CgdCYWxhbmNlEhUKDXBlbmRpbmdfbWlub3IYASABKAMSFwoPYXZhaWxhYmxlX21pbm9yGAIgASgDEhIKCmZlZXNfbWlub3IYAyABKAMSEAoIY3VycmVuY3kYBCABKAkSFgoOcmVzZXJ2ZWRfbWlub3IYBSABKAMi8AEKBUVudHJ5EhAKCHNlcXVlbmNlGAEgASgDEgwKBGtpbmQYAiABKAkSLQoJYm9va2VkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIWCg50cmFuc2FjdGlvbl9pZBgEIAEoCRISCgpzZXNzaW9uX2lkGAUgASgJEhUKDXNldHRsZW1lbnRfaWQYBiABKAkSFQoNcGVuZGluZ19taW5vchgHIAEoAxIXCg9hdmFpbGFibGVfbWlub3IYCCABKAMSEgoKZmVlc19taW5vchgJIAEoAxIRCglwYXlvdXRfaWQYCiABKAkinAIKBVRlcm1zEj0KCHNjaGVkdWxlGAEgASgOMh4uaW5mbG93LnNldHRsZW1lbnQudjEuU2NoZWR1bGVCC7pICMgBAYIBAhABEh8KDHdvcmtpbmdfZGF5cxgCIAEoBUIJukgGGgQYHigAEjoKB2N1dF9vZmYYAyABKAlCKbpIJnIkMiJeKChbMDFdWzAtOV18MlswLTNdKTpbMC01XVswLTldKT8kEigKDmZlZV9mbGF0X21pbm9yGAQgASgDQhC6SA0iCxiAgJqm6q/jASgAEiQKEGZlZV9iYXNpc19wb2ludHMYBSABKAVCCrpIBxoFGJBOKAASJwoNZmVlX2NhcF9taW5vchgGIAEoA0IQukgNIgsYgICapuqv4wEoACIkCgdIb2xpZGF5EgsKA2RheRgBIAEoCRIMCgRuYW1lGAIgASgJIi8KC0Rpc2NyZXBhbmN5Eg8KB3N1YmplY3QYASABKAkSDwoHcHJvYmxlbRgCIAEoCSp1ChBTZXR0bGVtZW50U3RhdHVzEiEKHVNFVFRMRU1FTlRfU1RBVFVTX1VOU1BFQ0lGSUVEEAASHQoZU0VUVExFTUVOVF9TVEFUVVNfUlVOTklORxABEh8KG1NFVFRMRU1FTlRfU1RBVFVTX0NPTVBMRVRFRBACKmkKCFNjaGVkdWxlEhgKFFNDSEVEVUxFX1VOU1BFQ0lGSUVEEAASFAoQU0NIRURVTEVfSU5TVEFOVBABEhIKDlNDSEVEVUxFX0RBSUxZEAISGQoVU0NIRURVTEVfV09SS0lOR19EQVlTEANiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_timestamp]);
+  fileDesc("CiVpbmZsb3cvc2V0dGxlbWVudC92MS9zZXR0bGVtZW50LnByb3RvEhRpbmZsb3cuc2V0dGxlbWVudC52MSL2AwoKU2V0dGxlbWVudBIKCgJpZBgBIAEoCRITCgtidXNpbmVzc19pZBgCIAEoCRISCgpyZXF1ZXN0X2lkGAMgASgJEjYKBnN0YXR1cxgEIAEoDjImLmluZmxvdy5zZXR0bGVtZW50LnYxLlNldHRsZW1lbnRTdGF0dXMSDgoGZm9yY2VkGAUgASgIEi4KCmN1dF9vZmZfYXQYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhkKEXRyYW5zYWN0aW9uX2NvdW50GAcgASgDEhMKC2dyb3NzX21pbm9yGAggASgDEhIKCmZlZXNfbWlub3IYCSABKAMSEQoJbmV0X21pbm9yGAogASgDEhAKCGN1cnJlbmN5GAsgASgJEi4KCnN0YXJ0ZWRfYXQYDCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjAKDGNvbXBsZXRlZF9hdBgNIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASFAoMcGVyY2VudF9kb25lGA4gASgFEgwKBGxpdmUYDyABKAgSFAoMc3BsaXRzX21pbm9yGBAgASgDEjYKBnBheW91dBgRIAEoCzImLmluZmxvdy5zZXR0bGVtZW50LnYxLlNldHRsZW1lbnRQYXlvdXQiYgoQU2V0dGxlbWVudFBheW91dBIRCglwYXlvdXRfaWQYASABKAkSDgoGZGV0YWlsGAIgASgJEisKB25leHRfYXQYAyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIqECCg1TZXR0bGVtZW50RGF5EgsKA2RheRgBIAEoCRITCgt3b3JraW5nX2RheRgCIAEoCBIUCgxob2xpZGF5X25hbWUYAyABKAkSGAoQc2V0dGxlbWVudF9jb3VudBgEIAEoAxIZChF0cmFuc2FjdGlvbl9jb3VudBgFIAEoAxITCgtncm9zc19taW5vchgGIAEoAxISCgpmZWVzX21pbm9yGAcgASgDEhQKDHNwbGl0c19taW5vchgIIAEoAxIRCgluZXRfbWlub3IYCSABKAMSGQoRZHVlX2JhbGFuY2VfY291bnQYCiABKAMSHQoVZHVlX3RyYW5zYWN0aW9uX2NvdW50GAsgASgDEhcKD2R1ZV9ncm9zc19taW5vchgMIAEoAyJ3CgdCYWxhbmNlEhUKDXBlbmRpbmdfbWlub3IYASABKAMSFwoPYXZhaWxhYmxlX21pbm9yGAIgASgDEhIKCmZlZXNfbWlub3IYAyABKAMSEAoIY3VycmVuY3kYBCABKAkSFgoOcmVzZXJ2ZWRfbWlub3IYBSABKAMi8AEKBUVudHJ5EhAKCHNlcXVlbmNlGAEgASgDEgwKBGtpbmQYAiABKAkSLQoJYm9va2VkX2F0GAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIWCg50cmFuc2FjdGlvbl9pZBgEIAEoCRISCgpzZXNzaW9uX2lkGAUgASgJEhUKDXNldHRsZW1lbnRfaWQYBiABKAkSFQoNcGVuZGluZ19taW5vchgHIAEoAxIXCg9hdmFpbGFibGVfbWlub3IYCCABKAMSEgoKZmVlc19taW5vchgJIAEoAxIRCglwYXlvdXRfaWQYCiABKAkinAIKBVRlcm1zEj0KCHNjaGVkdWxlGAEgASgOMh4uaW5mbG93LnNldHRsZW1lbnQudjEuU2NoZWR1bGVCC7pICMgBAYIBAhABEh8KDHdvcmtpbmdfZGF5cxgCIAEoBUIJukgGGgQYHigAEjoKB2N1dF9vZmYYAyABKAlCKbpIJnIkMiJeKChbMDFdWzAtOV18MlswLTNdKTpbMC01XVswLTldKT8kEigKDmZlZV9mbGF0X21pbm9yGAQgASgDQhC6SA0iCxiAgJqm6q/jASgAEiQKEGZlZV9iYXNpc19wb2ludHMYBSABKAVCCrpIBxoFGJBOKAASJwoNZmVlX2NhcF9taW5vchgGIAEoA0IQukgNIgsYgICapuqv4wEoACIkCgdIb2xpZGF5EgsKA2RheRgBIAEoCRIMCgRuYW1lGAIgASgJIi8KC0Rpc2NyZXBhbmN5Eg8KB3N1YmplY3QYASABKAkSDwoHcHJvYmxlbRgCIAEoCSp1ChBTZXR0bGVtZW50U3RhdHVzEiEKHVNFVFRMRU1FTlRfU1RBVFVTX1VOU1BFQ0lGSUVEEAASHQoZU0VUVExFTUVOVF9TVEFUVVNfUlVOTklORxABEh8KG1NFVFRMRU1FTlRfU1RBVFVTX0NPTVBMRVRFRBACKmkKCFNjaGVkdWxlEhgKFFNDSEVEVUxFX1VOU1BFQ0lGSUVEEAASFAoQU0NIRURVTEVfSU5TVEFOVBABEhIKDlNDSEVEVUxFX0RBSUxZEAISGQoVU0NIRURVTEVfV09SS0lOR19EQVlTEANiBnByb3RvMw", [file_buf_validate_validate, file_google_protobuf_timestamp]);
 
 /**
  * One settlement: the due payments of one business in one mode, moved from its pending balance to
@@ -136,6 +136,14 @@ export type Settlement = Message<"inflow.settlement.v1.Settlement"> & {
    * @generated from field: int64 splits_minor = 16;
    */
   splitsMinor: bigint;
+
+  /**
+   * How it is paid out to a bank account. Only in ListSettlements, and absent if the rules of payouts named no account
+   * (settle_to) when it completed.
+   *
+   * @generated from field: inflow.settlement.v1.SettlementPayout payout = 17;
+   */
+  payout?: SettlementPayout | undefined;
 };
 
 /**
@@ -144,6 +152,41 @@ export type Settlement = Message<"inflow.settlement.v1.Settlement"> & {
  */
 export const SettlementSchema: GenMessage<Settlement> = /*@__PURE__*/
   messageDesc(file_inflow_settlement_v1_settlement, 0);
+
+/**
+ * How a settlement is paid out to the bank account that the rules of payouts name.
+ *
+ * @generated from message inflow.settlement.v1.SettlementPayout
+ */
+export type SettlementPayout = Message<"inflow.settlement.v1.SettlementPayout"> & {
+  /**
+   * The last payout that was requested for it, "pay_…"; empty: none was.
+   *
+   * @generated from field: string payout_id = 1;
+   */
+  payoutId: string;
+
+  /**
+   * Why it is not paid out, in a sentence; empty: it is, or its payout is not final.
+   *
+   * @generated from field: string detail = 2;
+   */
+  detail: string;
+
+  /**
+   * When it is tried again; absent: it is not, or nothing is wrong.
+   *
+   * @generated from field: google.protobuf.Timestamp next_at = 3;
+   */
+  nextAt?: Timestamp | undefined;
+};
+
+/**
+ * Describes the message inflow.settlement.v1.SettlementPayout.
+ * Use `create(SettlementPayoutSchema)` to create a new message.
+ */
+export const SettlementPayoutSchema: GenMessage<SettlementPayout> = /*@__PURE__*/
+  messageDesc(file_inflow_settlement_v1_settlement, 1);
 
 /**
  * A day in Lagos of a settlement calendar. A sum that an int64 cannot hold is shown as the largest one.
@@ -241,7 +284,7 @@ export type SettlementDay = Message<"inflow.settlement.v1.SettlementDay"> & {
  * Use `create(SettlementDaySchema)` to create a new message.
  */
 export const SettlementDaySchema: GenMessage<SettlementDay> = /*@__PURE__*/
-  messageDesc(file_inflow_settlement_v1_settlement, 1);
+  messageDesc(file_inflow_settlement_v1_settlement, 2);
 
 /**
  * The balance of a business in one mode, in kobo. Payments in test mode may add up to more than an int64 holds: such a
@@ -292,7 +335,7 @@ export type Balance = Message<"inflow.settlement.v1.Balance"> & {
  * Use `create(BalanceSchema)` to create a new message.
  */
 export const BalanceSchema: GenMessage<Balance> = /*@__PURE__*/
-  messageDesc(file_inflow_settlement_v1_settlement, 2);
+  messageDesc(file_inflow_settlement_v1_settlement, 3);
 
 /**
  * One entry of a statement: how one event changed the balance of a business in one mode. A payment
@@ -380,7 +423,7 @@ export type Entry = Message<"inflow.settlement.v1.Entry"> & {
  * Use `create(EntrySchema)` to create a new message.
  */
 export const EntrySchema: GenMessage<Entry> = /*@__PURE__*/
-  messageDesc(file_inflow_settlement_v1_settlement, 3);
+  messageDesc(file_inflow_settlement_v1_settlement, 4);
 
 /**
  * The settlement terms of a business: when its payments are due, and the fee for each payment.
@@ -440,7 +483,7 @@ export type Terms = Message<"inflow.settlement.v1.Terms"> & {
  * Use `create(TermsSchema)` to create a new message.
  */
 export const TermsSchema: GenMessage<Terms> = /*@__PURE__*/
-  messageDesc(file_inflow_settlement_v1_settlement, 4);
+  messageDesc(file_inflow_settlement_v1_settlement, 5);
 
 /**
  * A day, other than a Saturday or Sunday, that is not a working day.
@@ -468,7 +511,7 @@ export type Holiday = Message<"inflow.settlement.v1.Holiday"> & {
  * Use `create(HolidaySchema)` to create a new message.
  */
 export const HolidaySchema: GenMessage<Holiday> = /*@__PURE__*/
-  messageDesc(file_inflow_settlement_v1_settlement, 5);
+  messageDesc(file_inflow_settlement_v1_settlement, 6);
 
 /**
  * One inconsistency that verification found in the ledger.
@@ -496,7 +539,7 @@ export type Discrepancy = Message<"inflow.settlement.v1.Discrepancy"> & {
  * Use `create(DiscrepancySchema)` to create a new message.
  */
 export const DiscrepancySchema: GenMessage<Discrepancy> = /*@__PURE__*/
-  messageDesc(file_inflow_settlement_v1_settlement, 6);
+  messageDesc(file_inflow_settlement_v1_settlement, 7);
 
 /**
  * The states of a settlement.

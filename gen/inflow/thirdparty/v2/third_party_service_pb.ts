@@ -1160,7 +1160,7 @@ export const ThirdPartyService: GenService<{
    * Cancels a payout that was not sent to a bank; its money is available again. A repeat changes nothing.
    *
    * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found), FAILED_PRECONDITION (payout_not_pending: it
-   * was sent, or is final).
+   * was sent, or is final), PERMISSION_DENIED (permission_denied: an operator or a settlement requested it).
    *
    * @generated from rpc inflow.thirdparty.v2.ThirdPartyService.CancelPayout
    */
