@@ -15,7 +15,11 @@ export const PayoutEntity = defineEntity({
   properties: {
     id: p.text().collation('C').primary(),
     /** Null: it returns an unmatched payment, which belongs to none. */
-    business: p.manyToOne(BusinessEntity).nullable().deleteRule('no action').updateRule('no action'),
+    business: p
+      .manyToOne(BusinessEntity)
+      .nullable()
+      .deleteRule('no action')
+      .updateRule('no action'),
     live: p.boolean(),
     /** The caller's own. */
     reference: p.text(),
@@ -155,7 +159,10 @@ export const PayoutEntity = defineEntity({
       expression:
         "purpose in ('PAYOUT', 'REFUND', 'SETTLEMENT') and (purpose = 'REFUND') = (num_nonnulls(transaction_id, unmatched_payment_id) = 1) and (purpose = 'SETTLEMENT') = (settlement_id is not null)",
     },
-    { name: 'payout_source', expression: "source in ('available', 'pending', 'held', 'unmatched')" },
+    {
+      name: 'payout_source',
+      expression: "source in ('available', 'pending', 'held', 'unmatched')",
+    },
     {
       name: 'payout_unmatched',
       expression:

@@ -269,7 +269,6 @@ create constraint trigger payout_posted after insert or update of status on payo
 -- returned again. It is open again once that payout failed, was given up or was sent back.
 alter table unmatched_payment
   add column payout_id text collate "C",
-  add constraint unmatched_payment_payout_id_foreign foreign key (payout_id) references payout (id),
   drop constraint unmatched_payment_resolution,
   add constraint unmatched_payment_resolution check (resolution in ('ASSIGNED', 'RETURNED', 'RETURNING')),
   add constraint unmatched_payment_payout check (case resolution when 'RETURNING' then payout_id is not null
@@ -277,6 +276,17 @@ alter table unmatched_payment
 create index unmatched_payment_payout_index on unmatched_payment (payout_id) where payout_id is not null;
 create function unmatched_payment_guard() returns trigger language plpgsql as $$
   begin
+    if new.resolution = 'ASSIGNED' and old.resolution is null and exists (
+        select from unmatched_payment u
+        where u.session_id = new.session_id and u.bank = new.bank and u.payout_id is not null) then
+      raise exception 'the payment of % is returned', new.id using errcode = 'integrity_constraint_violation';
+    end if;
+    if new.payout_id is distinct from old.payout_id and new.payout_id is not null and not exists (
+        select from payout p
+        where p.id = new.payout_id and (p.refunded_session_id, p.unmatched_bank) = (new.session_id, new.bank)) then
+      raise exception 'the payout % does not return %', new.payout_id, new.id
+        using errcode = 'integrity_constraint_violation';
+    end if;
     if (new.resolution, new.payout_id) is distinct from (old.resolution, old.payout_id) and old.resolution is not null
       and not exists (
         select from payout p
