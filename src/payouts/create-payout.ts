@@ -1,5 +1,6 @@
 import type { PoolClient } from 'pg'
 import type { Actor } from '../auth/caller.ts'
+import type { BankCode } from '../banks/bank.ts'
 import { getBusiness } from '../businesses/get-business.ts'
 import { HOUR_MS } from '../core/durations.ts'
 import { Fault, invalidFields } from '../core/errors.ts'
@@ -58,6 +59,8 @@ export interface Reservation extends Pick<PayoutRequest, 'businessId' | 'live' |
   readonly isCharged: boolean
   readonly transactionId: string
   readonly refundedSessionId: string
+  readonly unmatchedPaymentId: string
+  readonly unmatchedBank: BankCode | ''
   readonly settlementId: string
   readonly batchId: string
   /** The name of the amount in the JSON form of the request. */
@@ -112,7 +115,14 @@ export const NARRATION_MAX = 100
 export const SETTLEMENT_REFERENCE = 'settlement:'
 
 /** A payout that refunds and settles nothing, and is in no batch. */
-export const NO_ORIGIN = { transactionId: '', refundedSessionId: '', settlementId: '', batchId: '' }
+export const NO_ORIGIN = {
+  transactionId: '',
+  refundedSessionId: '',
+  unmatchedPaymentId: '',
+  unmatchedBank: '',
+  settlementId: '',
+  batchId: '',
+} as const
 
 function isRepeated(original: Payout, { amountMinor, account }: PayoutRequest): boolean {
   return (
@@ -183,19 +193,20 @@ function isSameReservation(original: Payout, { resolved, ...reservation }: Reser
   )
 }
 
-function isLimited(policy: PayoutPolicy | undefined): boolean {
+/** Whether a policy limits the sums of days or months. */
+export function isLimited(policy: PayoutPolicy | undefined): boolean {
   return policy !== undefined && (policy.dailyMaxMinor > 0n || policy.monthlyMaxMinor > 0n)
 }
 
 /** Orders all requests of a mode while the installation limits their sum. */
-async function lockInstallation(client: PoolClient, live: boolean): Promise<void> {
+export async function lockInstallation(client: PoolClient, live: boolean): Promise<void> {
   await client.query("select pg_advisory_xact_lock(hashtextextended('payout limits ' || $1, 0))", [
     `${live}`,
   ])
 }
 
 /** Checks the rules and the balance, and stores the payout. The caller holds the locks. */
-async function reserveLocked(
+export async function reserveLocked(
   { clock }: PayoutContext,
   client: PoolClient,
   reservation: Reservation,
@@ -259,6 +270,8 @@ async function reserveLocked(
     attempts: 0,
     transactionId: reservation.transactionId,
     refundedSessionId: reservation.refundedSessionId,
+    unmatchedPaymentId: reservation.unmatchedPaymentId,
+    unmatchedBank: reservation.unmatchedBank,
     settlementId: reservation.settlementId,
     batchId: reservation.batchId,
   })
@@ -333,7 +346,7 @@ async function readEarlier(
   const { rows } = await client.query<{ minor: string | null }>(
     `select case when count(*) < ${EARLIER_MAX} then coalesce(sum(amount_minor), 0) end as minor from (
         select amount_minor from payout
-        where account_number = $1 and id >= $2 and bank_code = $3 and business_id = $4 and live = $5
+        where account_number = $1 and id >= $2 and bank_code = $3 and coalesce(business_id, '') = $4 and live = $5
           and status not in ('FAILED', 'REJECTED', 'CANCELLED', 'EXPIRED')
         order by id desc limit ${EARLIER_MAX}
       ) earlier`,
@@ -354,8 +367,8 @@ async function requireBalance(
   { businessId, live, source, amountField }: Reservation,
   totalMinor: bigint,
 ): Promise<void> {
-  // A held payment is in no balance; the request for its return has locked it.
-  if (source === 'held') return
+  // A held or unmatched payment is in no balance; the request for its return has locked it.
+  if (source === 'held' || source === 'unmatched') return
   const balance = await readCurrentBalance(client, { businessId, live })
   const hasMinor = source === 'available' ? balance.availableMinor : balance.pendingMinor
   if (hasMinor >= totalMinor) return

@@ -75,6 +75,7 @@ export function toPayoutMessage(payout: Payout): PayoutMessage {
     settlementId: payout.settlementId,
     batchId: payout.batchId,
     refundedSessionId: payout.refundedSessionId,
+    unmatchedPaymentId: payout.unmatchedPaymentId,
   })
 }
 

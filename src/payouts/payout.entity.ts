@@ -14,7 +14,12 @@ export const PayoutEntity = defineEntity({
   tableName: 'payout',
   properties: {
     id: p.text().collation('C').primary(),
-    business: p.manyToOne(BusinessEntity).deleteRule('no action').updateRule('no action'),
+    /** Null: it returns an unmatched payment, which belongs to none. */
+    business: p
+      .manyToOne(BusinessEntity)
+      .nullable()
+      .deleteRule('no action')
+      .updateRule('no action'),
     live: p.boolean(),
     /** The caller's own. */
     reference: p.text(),
@@ -56,6 +61,9 @@ export const PayoutEntity = defineEntity({
     // No relation: a partition that is referred to cannot be cut.
     transactionId: p.text().collation('C').nullable(),
     refundedSessionId: p.text().default(''),
+    unmatchedPaymentId: p.text().nullable(),
+    /** Where the unmatched payment arrived. */
+    unmatchedBank: p.text().nullable(),
     settlementId: p.text().nullable(),
     batchId: p.text().collation('C').nullable(),
     /** See PayoutSender. */
@@ -99,6 +107,16 @@ export const PayoutEntity = defineEntity({
         `create index ${indexName} on "payout" (${columns.transactionId}, ${columns.id}) where transaction_id is not null`,
     },
     {
+      name: 'payout_unmatched_unique',
+      expression: (columns, _table, indexName) =>
+        `create unique index ${indexName} on "payout" (${columns.refundedSessionId}, ${columns.unmatchedBank}) where unmatched_payment_id is not null and status not in ('FAILED', 'REJECTED', 'CANCELLED', 'EXPIRED', 'RETURNED')`,
+    },
+    {
+      name: 'payout_unmatched_index',
+      expression: (columns, _table, indexName) =>
+        `create index ${indexName} on "payout" (${columns.refundedSessionId}, ${columns.unmatchedBank}, ${columns.id}) where unmatched_payment_id is not null`,
+    },
+    {
       name: 'payout_settlement_index',
       expression: (columns, _table, indexName) =>
         `create index ${indexName} on "payout" (${columns.settlementId}) where settlement_id is not null`,
@@ -139,9 +157,17 @@ export const PayoutEntity = defineEntity({
     {
       name: 'payout_purpose',
       expression:
-        "purpose in ('PAYOUT', 'REFUND', 'SETTLEMENT') and (purpose = 'REFUND') = (transaction_id is not null) and (purpose = 'SETTLEMENT') = (settlement_id is not null)",
+        "purpose in ('PAYOUT', 'REFUND', 'SETTLEMENT') and (purpose = 'REFUND') = (num_nonnulls(transaction_id, unmatched_payment_id) = 1) and (purpose = 'SETTLEMENT') = (settlement_id is not null)",
     },
-    { name: 'payout_source', expression: "source in ('available', 'pending', 'held')" },
+    {
+      name: 'payout_source',
+      expression: "source in ('available', 'pending', 'held', 'unmatched')",
+    },
+    {
+      name: 'payout_unmatched',
+      expression:
+        "case when source = 'unmatched' then live and business_id is null and unmatched_payment_id is not null and unmatched_bank is not null and refunded_session_id <> '' and fee_minor = 0 and duty_minor = 0 and batch_id is null else business_id is not null and unmatched_payment_id is null and unmatched_bank is null end",
+    },
     {
       name: 'payout_status',
       expression:
@@ -196,12 +222,12 @@ export const PayoutStepEntity = defineEntity({
 
 /** The legal postings: see TRANSITIONS in payout.ts. */
 const MOVEMENTS = `case kind
-    when 'reservation' then debit_account in ('available', 'pending', 'held') and credit_account = 'reserved'
+    when 'reservation' then debit_account in ('available', 'pending', 'held', 'unmatched') and credit_account = 'reserved'
     when 'payment' then debit_account = 'reserved' and credit_account in ('paid_out', 'held')
     when 'fee' then debit_account = 'reserved' and credit_account = 'fees'
     when 'duty' then debit_account = 'reserved' and credit_account = 'duty'
-    when 'release' then debit_account = 'reserved' and credit_account in ('available', 'pending', 'held')
-    when 'return' then debit_account = 'paid_out' and credit_account = 'available'
+    when 'release' then debit_account = 'reserved' and credit_account in ('available', 'pending', 'held', 'unmatched')
+    when 'return' then debit_account = 'paid_out' and credit_account in ('available', 'unmatched')
     else false end`
 
 /** One movement of money of a payout. The primary key allows one posting of each kind. */
@@ -227,7 +253,10 @@ export const PayoutPostingEntity = defineEntity({
   ],
 })
 
-/** What a business requested on a day in Lagos, less what was not paid: for its limits. */
+/**
+ * What a business requested on a day in Lagos, less what was not paid: for its limits. Returns of unmatched payments have no
+ * business: its id is empty, here and in the next table.
+ */
 export const PayoutDayEntity = defineEntity({
   name: 'PayoutDay',
   tableName: 'payout_day',
@@ -246,7 +275,7 @@ export const PayoutBeneficiaryEntity = defineEntity({
   name: 'PayoutBeneficiary',
   tableName: 'payout_beneficiary',
   properties: {
-    business: p.manyToOne(BusinessEntity).primary().deleteRule('no action').updateRule('no action'),
+    businessId: p.text().primary(),
     live: p.boolean().primary(),
     bankCode: p.text().primary(),
     accountNumber: p.text().primary(),
@@ -257,7 +286,7 @@ export const PayoutBeneficiaryEntity = defineEntity({
   indexes: [
     {
       name: 'payout_beneficiary_last_used_index',
-      properties: ['business', 'live', 'lastUsedAt', 'bankCode', 'accountNumber'],
+      properties: ['businessId', 'live', 'lastUsedAt', 'bankCode', 'accountNumber'],
     },
   ],
 })

@@ -70,9 +70,10 @@ export type PayoutPurpose = 'PAYOUT' | 'REFUND' | 'SETTLEMENT'
 
 /**
  * The ledger account that a payout is paid from. `held`: it returns a held payment, which is in no balance, and whose
- * reversal follows in the commit that states the payout PAID.
+ * reversal follows in the commit that states the payout PAID. `unmatched`: it returns an unmatched payment, which no
+ * business has been credited with.
  */
-export type Source = 'available' | 'pending' | 'held'
+export type Source = 'available' | 'pending' | 'held' | 'unmatched'
 
 /** Where the money goes. */
 export interface Destination {
@@ -87,6 +88,7 @@ export interface Destination {
 /** A payout as it is stored. Times are in epoch milliseconds, amounts in kobo. */
 export interface Payout {
   readonly id: string
+  /** Empty: it returns an unmatched payment, which belongs to none. */
   readonly businessId: string
   readonly live: boolean
   readonly reference: string
@@ -122,6 +124,9 @@ export interface Payout {
   readonly attempts: number
   readonly transactionId: string
   readonly refundedSessionId: string
+  readonly unmatchedPaymentId: string
+  /** Where the unmatched payment arrived; empty: it returns none. */
+  readonly unmatchedBank: BankCode | ''
   readonly settlementId: string
   readonly batchId: string
   /** The generation of `payout_sender` in which no bank knew it before it was sent. */
@@ -201,7 +206,12 @@ export function postingsOf(
     case 'EXPIRED':
       return posting('release', 'reserved', releasedTo, total)
     case 'RETURNED':
-      return posting('return', 'paid_out', 'available', amountMinor)
+      return posting(
+        'return',
+        'paid_out',
+        source === 'unmatched' ? source : 'available',
+        amountMinor,
+      )
     default:
       return []
   }
@@ -222,7 +232,7 @@ export function balanceChangeOf(postings: readonly PayoutPosting[]): BalanceChan
   }
 }
 
-/** The kind of the event that a payout has when it reaches a status; undefined: none. */
+/** The kind of the event that a payout of a business has when it reaches a status; undefined: none. */
 export function eventKindOf(
   purpose: PayoutPurpose,
   to: PayoutStatus,

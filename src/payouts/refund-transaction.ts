@@ -6,7 +6,7 @@ import { formatAmount } from '../core/money.ts'
 import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
 import { getLocked } from '../transactions/find-transactions.ts'
 import { reverseLocked } from '../transactions/reverse-transaction.ts'
-import type { StoredTransaction } from '../transactions/transaction.ts'
+import type { Payer, StoredTransaction } from '../transactions/transaction.ts'
 import {
   NO_ORIGIN,
   type PayoutContext,
@@ -53,7 +53,8 @@ export async function refundTransaction(
   const transaction = await inTransaction(durablePool, (client) => getLocked(client, transactionId))
   requireRefundable(transaction)
   const { businessId, live } = transaction.account
-  const resolved = await resolveRecipient(context, transaction, request, nowMs)
+  const recipient = { payer: transaction.payer, account, owner: { businessId, live } }
+  const resolved = await resolveRecipient(context, recipient, nowMs)
   const reservation: Reservation = {
     ...NO_ORIGIN,
     businessId,
@@ -109,15 +110,19 @@ export async function completePaidReturn(
   await reverseLocked(client, transaction, reversal, actor, 'transaction.complete_return')
 }
 
-/** The payer of the payment, or the account that the request names. @throws Fault validation_failed, … */
-function resolveRecipient(
+interface Recipient extends Pick<RefundRequest, 'account'> {
+  readonly payer: Payer
+  readonly owner: Pick<Payout, 'businessId' | 'live'>
+}
+
+/** The payer of a payment, or the account that a request names. @throws Fault validation_failed, … */
+export function resolveRecipient(
   context: PayoutContext,
-  { payer, account: { businessId, live } }: StoredTransaction,
-  { account }: RefundRequest,
+  { payer, account, owner }: Recipient,
   nowMs: number,
 ) {
   if (account !== undefined) {
-    return resolveAccount(context, { businessId, live }, { resolution: '', account }, nowMs)
+    return resolveAccount(context, owner, { resolution: '', account }, nowMs)
   }
   if (
     !/^\d{10}$/.test(payer.accountNumber) ||
@@ -130,7 +135,7 @@ function resolveRecipient(
   return enquireName(
     context,
     { bankCode, accountNumber, accountName: '', field: 'beneficiary' },
-    live,
+    owner.live,
   )
 }
 

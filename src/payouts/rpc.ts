@@ -39,6 +39,7 @@ import {
 import { listPauses, pausePayouts, resumePayouts } from './pauses.ts'
 import { reconcilePayouts } from './reconcile-payouts.ts'
 import { refundTransaction } from './refund-transaction.ts'
+import { refundUnmatched } from './refund-unmatched.ts'
 import { resolveName } from './resolve-name.ts'
 import { findByReference, findPayout } from './store.ts'
 
@@ -179,6 +180,12 @@ export function createPayoutRpc(context: PayoutContext): ServiceImpl<typeof Payo
         actorOf(call),
       )
       return { ...result, payout: toPayoutMessage(result.payout) }
+    },
+    async refundUnmatchedPayment({ unmatchedPaymentId, reason, beneficiary }, call) {
+      const account = beneficiary && { ...beneficiary, field: 'beneficiary' }
+      const request = { unmatchedPaymentId, reason, account }
+      const { payout, replayed } = await refundUnmatched(context, request, actorOf(call))
+      return { payout: toPayoutMessage(payout), replayed }
     },
     async listBeneficiaries(request) {
       const { businessId, pageSize, pageToken } = request

@@ -2,6 +2,7 @@ import type { Pool, PoolClient } from 'pg'
 import type { BankCode } from '../banks/bank.ts'
 import { newId } from '../core/ids.ts'
 import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
+import { completeReturn, reopenUnmatched } from '../transactions/unmatched-store.ts'
 import { encodePayoutEvent } from './message.ts'
 import {
   balanceChangeOf,
@@ -15,7 +16,7 @@ import {
 } from './payout.ts'
 
 /** The columns of a `PayoutRow`: statements that return payouts select them, and `toPayout` reads them. */
-export const PAYOUT_COLUMNS = `id, business_id as "businessId", live, reference, purpose, status, source,
+export const PAYOUT_COLUMNS = `id, coalesce(business_id, '') as "businessId", live, reference, purpose, status, source,
   amount_minor as "amountMinor", fee_minor as "feeMinor", duty_minor as "dutyMinor", bank_code as "bankCode",
   bank_name as "bankName", account_number as "accountNumber", account_name as "accountName", narration,
   resolved_bank as "resolvedBank", enquiry_reference as "enquiryReference", bank, bank_reference as "bankReference",
@@ -27,6 +28,7 @@ export const PAYOUT_COLUMNS = `id, business_id as "businessId", live, reference,
   round(date_part('epoch', submitted_at) * 1000) as "submittedAtMs",
   round(date_part('epoch', completed_at) * 1000) as "completedAtMs", claims, attempts,
   coalesce(transaction_id, '') as "transactionId", refunded_session_id as "refundedSessionId",
+  coalesce(unmatched_payment_id, '') as "unmatchedPaymentId", coalesce(unmatched_bank, '') as "unmatchedBank",
   coalesce(settlement_id, '') as "settlementId", coalesce(batch_id, '') as "batchId", generation`
 
 type Nullable =
@@ -133,11 +135,12 @@ export async function insertPayout(client: Queryable, payout: NewPayout): Promis
         insert into payout (id, business_id, live, reference, purpose, status, source, amount_minor, fee_minor,
           duty_minor, bank_code, bank_name, account_number, account_name, narration, resolved_bank,
           enquiry_reference, bank_reference, requested_by, approval_reason, created_at, expires_at, next_at,
-          transaction_id, refunded_session_id, settlement_id, batch_id, generation)
-        values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
+          transaction_id, refunded_session_id, settlement_id, batch_id, generation, unmatched_payment_id, unmatched_bank)
+        values ($1, nullif($2, ''), $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
           now() + $22 * interval '1 millisecond', now() + coalesce($22, 0) * interval '1 millisecond',
           nullif($23, ''), $24, nullif($25, ''), nullif($26, ''),
-          (select case when now() < repeats_until then 0 else generation end from payout_sender))
+          (select case when now() < repeats_until then 0 else generation end from payout_sender),
+          nullif($35, ''), nullif($36, ''))
       ), reserved as (
         insert into payout_posting (payout_id, kind, debit_account, credit_account, amount_minor, created_at)
         values ($1, 'reservation', $7, 'reserved', $8 + $9 + $10, $21)
@@ -158,7 +161,8 @@ export async function insertPayout(client: Queryable, payout: NewPayout): Promis
       insert into outbox (event_id, business_id, live, kind, occurred_at, payload, subject_id, pending_minor,
         available_minor, fees_minor, nets_zero)
       -- nets_zero: the return of a held payment belongs to the statement.
-      values ($29, $2, $3, $30, $21, $31, $1, $32::bigint, $33::bigint, $34::bigint, ($32, $33) = (0, 0))`,
+      select $29, $2, $3, $30, $21, $31, $1, $32::bigint, $33::bigint, $34::bigint, ($32::bigint, $33::bigint) = (0, 0)
+      where $29::text is not null`,
     values: [
       id,
       businessId,
@@ -189,6 +193,8 @@ export async function insertPayout(client: Queryable, payout: NewPayout): Promis
       approvalReason === '' ? 'requested' : `requested; needs an approval: ${approvalReason}`,
       lagosDate(createdAtMs),
       ...eventOf(stored, postings, createdAtMs, true),
+      payout.unmatchedPaymentId,
+      payout.unmatchedBank,
     ],
   })
   return stored
@@ -222,7 +228,8 @@ function eventOf(
   isNew = false,
 ): readonly unknown[] {
   const kind = eventKindOf(payout.purpose, payout.status, isNew)
-  if (kind === undefined) return NO_EVENT
+  // An event has a business.
+  if (kind === undefined || payout.businessId === '') return NO_EVENT
   const eventId = newId('evt', nowMs)
   const { pendingMinor, availableMinor, feesMinor } = balanceChangeOf(postings)
   const payload = encodePayoutEvent(payout, { kind, eventId, nowMs })
@@ -273,7 +280,7 @@ export async function changePayout(
   nowMs: number,
   onChanged?: OnChanged,
 ): Promise<Payout | undefined> {
-  // One statement changes it all. Only refunds of payments that are pending or held need more.
+  // One statement changes it all. Only refunds of payments that are pending, held or unmatched need more.
   if (before.source === 'available') return changeClaimed(pool, before, change, nowMs)
   return inTransaction(pool, async (client) => {
     await lockPayout(client, before.id)
@@ -292,7 +299,12 @@ export async function changeIn(
 ): Promise<Payout | undefined> {
   const isReleased = isFinal(change.status) && change.status !== before.status
   const releasedTo = isReleased ? await lockSource(client, before) : before.source
-  return changeClaimed(client, before, change, nowMs, releasedTo)
+  const after = await changeClaimed(client, before, change, nowMs, releasedTo)
+  if (before.source === 'unmatched' && after !== undefined && isReleased) {
+    if (after.status === 'PAID') await completeReturn(client, after.id, nowMs)
+    else await reopenUnmatched(client, after.id)
+  }
+  return after
 }
 
 /**
@@ -357,7 +369,7 @@ async function changeClaimed(
             case when $4 = 'PENDING_APPROVAL' then expires_at end),
           generation = $36, resolved_bank = $32, enquiry_reference = $33
         where id = $1 and status = $2 and claims = $3
-        returning id, business_id, live, amount_minor, transaction_id
+        returning id, coalesce(business_id, '') as business_id, live, amount_minor, transaction_id
       ), posted as (
         insert into payout_posting (payout_id, kind, debit_account, credit_account, amount_minor, created_at)
         select changed.id, p.kind, p.debit, p.credit, p.minor, $17

@@ -23,12 +23,14 @@ interface Row {
 
 /**
  * Verifies the payouts of a balance in the snapshot of the client's transaction: each against its postings, and against
- * its events, of which it has exactly one for its request and one for each final status that it reached.
+ * its events, of which it has exactly one for its request and one for each final status that it reached. With an empty
+ * business: the payouts that return unmatched payments.
  */
 export async function verifyPayouts(
   client: PoolClient,
   { businessId, live }: BalanceKey,
 ): Promise<VerifiedPayouts> {
+  if (businessId === '') return verifyReturns(client)
   const { rows } = await client.query<Row>(
     `with state as materialized (
         select snapshot, target, done_seq, base_seq, low_seq from sequencer
@@ -108,5 +110,59 @@ export async function verifyPayouts(
     pendingMinor: BigInt(row?.pending ?? 0),
     availableMinor: BigInt(row?.available ?? 0),
     feesMinor: BigInt(row?.fees ?? 0),
+  }
+}
+
+/**
+ * Verifies the payouts that return unmatched payments in one statement: each against its postings, which no balance has,
+ * and against its unmatched payment, which names it as long as it is in progress or paid.
+ */
+async function verifyReturns(client: PoolClient): Promise<VerifiedPayouts> {
+  const { rows } = await client.query<Pick<Row, 'wrong' | 'discrepancies'>>(
+    `with posted as (
+        select posting.payout_id,
+          sum(case 'reserved' when credit_account then posting.amount_minor when debit_account
+            then -posting.amount_minor else 0 end) as reserved,
+          sum(case 'unmatched' when debit_account then posting.amount_minor when credit_account
+            then -posting.amount_minor else 0 end) as returned
+        from payout_posting posting join payout on payout.id = posting.payout_id
+        where payout.unmatched_payment_id is not null group by posting.payout_id
+      ), state as (
+        select payout.id, payout.status, payout.amount_minor, coalesce(posted.reserved, 0) as reserved,
+          coalesce(posted.returned, 0) as returned, u.resolution, u.payout_id,
+          payout.status in ('FAILED', 'REJECTED', 'CANCELLED', 'EXPIRED', 'RETURNED') as has_ended
+        from payout left join posted on posted.payout_id = payout.id
+          left join unmatched_payment u on u.id = payout.unmatched_payment_id
+        where payout.unmatched_payment_id is not null
+      ), verified as (
+        select id, case
+            when reserved <> case when has_ended or status = 'PAID' then 0 else amount_minor end
+              or returned <> case when has_ended then 0 else amount_minor end
+              then 'is ' || status || '; ' || reserved || ' of it are reserved, and ' || returned || ' are taken'
+            when (payout_id is not distinct from id) is distinct from not has_ended
+              or not has_ended and resolution <> case status when 'PAID' then 'RETURNED' else 'RETURNING' end
+              then 'is ' || status || '; its unmatched payment is ' || coalesce(resolution, 'open') || ' by '
+                || coalesce(payout_id, 'none')
+          end as problem
+        from state
+        union all
+        select u.id, 'is ' || u.resolution || ' by ' || u.payout_id || ', which does not return it'
+        from unmatched_payment u left join payout on payout.id = u.payout_id and payout.unmatched_payment_id is not null
+          and payout.unmatched_bank = u.bank and payout.refunded_session_id = u.session_id
+        where u.payout_id is not null and payout.id is null
+      )
+      select count(problem)::int as wrong,
+        (select json_agg(json_build_object('subject', id, 'problem', problem)) from (
+          select id, problem from verified where problem is not null order by id limit ${DISCREPANCIES_MAX}
+        ) d) as discrepancies
+      from verified`,
+  )
+  const [row] = rows
+  return {
+    discrepancies: row?.discrepancies ?? [],
+    count: row?.wrong ?? 0,
+    pendingMinor: 0n,
+    availableMinor: 0n,
+    feesMinor: 0n,
   }
 }

@@ -137,6 +137,7 @@ function toMatch(reported: ReportedPayment, found: FoundPayment, simulated: bool
 function compareUnrecorded({ status }: ReportedPayment, found: FoundPayment): Finding {
   // Money that did not arrive, or was returned, is rightly not recorded.
   if (status !== 'SUCCESS' || found.resolution === 'RETURNED') return 'MATCHED'
+  if (found.resolution === 'RETURNING') return 'UNMATCHED'
   // If its account has been opened since, the payment can be recorded.
   return found.isUnmatched && !found.isAccountOpen ? 'UNMATCHED' : 'MISSING'
 }

@@ -32,7 +32,12 @@ export interface Part {
   readonly discrepancyCount: number
 }
 
-/** Verifies the payouts of a balance, which a domain above this one makes. @returns also what their postings add to it */
+/**
+ * Verifies the payouts of a balance, which a domain above this one makes. With an empty business: those that return
+ * unmatched payments, which are in no balance.
+ *
+ * @returns also what their postings add to the balance
+ */
 export type VerifyPayouts = (
   client: PoolClient,
   key: BalanceKey,

@@ -26,6 +26,9 @@ export const UnmatchedPaymentEntity = defineEntity({
     note: p.text().default(''),
     /** The transaction that records it, if it was assigned. */
     transactionId: p.text().nullable(),
+    // No relation: payouts are above transactions.
+    /** The payout that returns it, while that is in progress or paid. */
+    payoutId: p.text().collation('C').nullable(),
   },
   // A repeated report is stored once; a report with other details of the same session is a new row.
   uniques: [{ properties: ['sessionId', 'bank', 'accountNumber', 'amountMinor', 'status'] }],
@@ -40,16 +43,26 @@ export const UnmatchedPaymentEntity = defineEntity({
       expression: (columns, _table, indexName) =>
         `create index ${indexName} on "unmatched_payment" (${columns.bank}, ${columns.id}) where resolution is null`,
     },
+    {
+      name: 'unmatched_payment_payout_index',
+      expression: (columns, _table, indexName) =>
+        `create index ${indexName} on "unmatched_payment" (${columns.payoutId}) where payout_id is not null`,
+    },
   ],
   checks: [
     { name: 'unmatched_payment_amount', expression: 'amount_minor > 0' },
     {
       name: 'unmatched_payment_resolution',
-      expression: "resolution in ('ASSIGNED', 'RETURNED')",
+      expression: "resolution in ('ASSIGNED', 'RETURNED', 'RETURNING')",
     },
     {
       name: 'unmatched_payment_resolved',
       expression: '(resolution is null) = (resolved_at is null)',
+    },
+    {
+      name: 'unmatched_payment_payout',
+      expression:
+        "case resolution when 'RETURNING' then payout_id is not null when 'RETURNED' then true else payout_id is null end",
     },
   ],
 })

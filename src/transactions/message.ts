@@ -347,10 +347,12 @@ export function toUnmatchedMessage(payment: UnmatchedPayment | StoredUnmatched):
   })
 }
 
-function resolutionOf({ resolution, resolvedAtMs, note, transactionId }: StoredUnmatched) {
+function resolutionOf(payment: StoredUnmatched) {
+  const { resolution, resolvedAtMs, note, transactionId, payoutId } = payment
   return {
     note,
     transactionId: transactionId ?? '',
+    payoutId: payoutId ?? '',
     ...(resolution && { resolution: ResolutionMessage[resolution] }),
     ...(resolvedAtMs !== undefined && { resolvedAt: toTimestamp(resolvedAtMs) }),
   }

@@ -17,6 +17,7 @@ import type { PaymentKey, Resolution, StoredTransaction, StoredUnmatched } from 
 import {
   assignOpen,
   findUnmatched,
+  isSessionReturned,
   listOpenUnmatched,
   lockOpenReports,
   lockReported,
@@ -92,7 +93,7 @@ export async function assignUnmatched(
     await lockReported(client, [payment])
     const reports = await lockOpenReports(client, payment.id)
     const report = mostFinal(reports, payment.id)
-    if (report === undefined) return undefined
+    if (report === undefined || (await isSessionReturned(client, payment))) return undefined
     const assigned = transactionOf(report, account, nowMs, actor)
     const { transaction, decided } = terms
       ? decidePayment(terms, assigned)
@@ -170,17 +171,19 @@ async function assignedBefore(
   const [recorded] = await findRecorded(pool, [payment])
   if (recorded && payment.transactionId === recorded.id) {
     if (recorded.account.reference === account.reference) return recorded
-    throw resolved('The payment was assigned to another account')
+    throw paymentResolved('The payment was assigned to another account')
   }
-  throw resolved(
+  throw paymentResolved(
     payment.resolution === 'RETURNED'
       ? 'The payment was returned to its payer'
-      : 'The session of the payment is already recorded',
+      : payment.resolution === 'RETURNING'
+        ? `The payment is being returned by the payout ${payment.payoutId}`
+        : 'The session of the payment is already recorded or returned',
   )
 }
 
 /**
- * Marks an unmatched payment as returned to its payer.
+ * Records that an unmatched payment was returned to its payer outside Inflow.
  *
  * Faults: not_found, payment_resolved.
  */
@@ -203,7 +206,11 @@ export async function returnUnmatched(
   if (returned) return returned
   const payment = await getUnmatched(durablePool, unmatchedPaymentId)
   if (payment.resolution === 'RETURNED') return payment
-  throw resolved('The payment is recorded for an account')
+  throw paymentResolved(
+    payment.resolution === 'RETURNING'
+      ? `The payment is being returned by the payout ${payment.payoutId}`
+      : 'The payment is recorded for an account',
+  )
 }
 
 /** Whether an operator returned the unmatched payment to its payer: it must not be recorded. */
@@ -220,12 +227,13 @@ export function createIsReturned(pool: Pool): IsReturned {
   return async (payment) => (await find(payment)) === 'RETURNED'
 }
 
-async function getUnmatched(pool: Pool, id: string): Promise<StoredUnmatched> {
+/** @throws Fault not_found */
+export async function getUnmatched(pool: Pool, id: string): Promise<StoredUnmatched> {
   const payment = await findUnmatched(pool, id)
   if (payment === undefined) throw new Fault('not_found', 'There is no such unmatched payment')
   return payment
 }
 
-function resolved(text: string): Fault {
+export function paymentResolved(text: string): Fault {
   return new Fault('payment_resolved', text)
 }

@@ -25,8 +25,8 @@ export interface NewTransaction extends Omit<IncomingPayment, 'live' | 'span'> {
 
 /**
  * Records payments whose session is new and whose account is open: sessions, transactions, ledger postings
- * and events, in one statement and so in one commit. A live payment that an operator returned to
- * its payer is not recorded; a row lock prevents a concurrent return.
+ * and events, in one statement and so in one commit. A live payment that is returned to its payer, or
+ * was, is not recorded; a row lock prevents a concurrent return.
  *
  * @returns the ids recorded; for the others, the session is already recorded or was returned, or
  * the account is not open
@@ -62,7 +62,7 @@ function recordStatement(rows: readonly NewTransaction[]) {
         where exists (select from account where account.id = i.account_id and account.live = i.live
             and account.status in ('ACTIVE', 'EXPIRED'))
           and not (i.live and exists (select from unmatched u
-            where u.session_id = i.session_id and u.bank = i.bank and u.resolution = 'RETURNED'))
+            where u.session_id = i.session_id and u.bank = i.bank and u.resolution in ('RETURNED', 'RETURNING')))
         -- Every batch inserts index entries in the same order, to prevent deadlocks. Of a session that is
         -- repeated, the first row is inserted.
         order by session_id, bank, live, at

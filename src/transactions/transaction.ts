@@ -224,12 +224,17 @@ export interface ListedConflict extends StoredConflict {
 }
 
 /**
- * An operator's decision about an unmatched payment. It is final.
+ * An operator's decision about an unmatched payment. The database rejects all other transitions
+ * (`unmatched_payment_guard` in the migrations).
  *
- *     (open) ──▶ ASSIGNED   recorded for the account that the operator named
- *        └─────▶ RETURNED   returned to the payer; never recorded afterwards
+ *     (open) ──▶ ASSIGNED                  recorded for the account that the operator named
+ *      ▲  └────▶ RETURNED                  returned outside Inflow, as the operator recorded
+ *      │ └─────▶ RETURNING ──▶ RETURNED    a payout returns it; it was paid
+ *      └─────────────┴────────────┘        the payout was not paid, or was sent back
+ *
+ * A payment that is returned, or is being returned, is not recorded.
  */
-export type Resolution = 'ASSIGNED' | 'RETURNED'
+export type Resolution = 'ASSIGNED' | 'RETURNED' | 'RETURNING'
 
 /** A payment for an account number that is not open. */
 export interface UnmatchedPayment extends Omit<IncomingPayment, 'recordedBy'> {
@@ -250,4 +255,6 @@ export interface StoredUnmatched extends UnmatchedPayment {
   readonly note: string
   /** The transaction that records it, if it was assigned. */
   readonly transactionId: string | undefined
+  /** The payout that returns it, while that is in progress or paid. */
+  readonly payoutId: string | undefined
 }

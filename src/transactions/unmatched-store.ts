@@ -23,7 +23,7 @@ const COLUMNS = `u.id, u.bank, u.account_number as "accountNumber", u.session_id
   u.payer_account_number as "payerAccountNumber", u.payer_bank_code as "payerBankCode",
   u.payer_bank_name as "payerBankName", u.narration, u.resolution,
   round(date_part('epoch', u.resolved_at) * 1000) as "resolvedAtMs", u.note,
-  u.transaction_id as "transactionId"`
+  u.transaction_id as "transactionId", u.payout_id as "payoutId"`
 
 export async function findUnmatched(pool: Pool, id: string): Promise<StoredUnmatched | undefined> {
   const result = await pool.query<Row>({
@@ -257,6 +257,74 @@ export async function assignOpen(
 }
 
 /**
+ * Whether the session of an unmatched payment has been decided in another way: it is recorded, or a report of it was
+ * assigned or is returned, whatever that report said. The caller has locked its reports.
+ */
+export async function isSessionTaken(
+  client: Queryable,
+  { bank, sessionId }: Pick<PaymentKey, 'bank' | 'sessionId'>,
+): Promise<boolean> {
+  const { rows } = await client.query<{ is_taken: boolean }>(
+    `select exists (select from payment_session where session_id = $1 and bank = $2 and live)
+      or exists (select from unmatched_payment
+        where session_id = $1 and bank = $2 and resolution is not null) as is_taken`,
+    [sessionId, bank],
+  )
+  return rows[0]?.is_taken === true
+}
+
+/** Whether a payout returns a payment of a session, or has. The caller holds the lock of its reports. */
+export async function isSessionReturned(
+  client: Queryable,
+  { bank, sessionId }: Pick<PaymentKey, 'bank' | 'sessionId'>,
+): Promise<boolean> {
+  const { rows } = await client.query<{ is_returned: boolean }>(
+    `select exists (select from unmatched_payment
+        where session_id = $1 and bank = $2 and payout_id is not null) as is_returned`,
+    [sessionId, bank],
+  )
+  return rows[0]?.is_returned === true
+}
+
+/** Marks the locked reports of an unmatched payment as being returned by a payout. */
+export async function beginReturn(
+  client: Queryable,
+  reportIds: readonly string[],
+  {
+    payoutId,
+    note,
+    nowMs,
+  }: { readonly payoutId: string; readonly note: string; readonly nowMs: number },
+): Promise<void> {
+  await client.query(
+    `update unmatched_payment set resolution = 'RETURNING', resolved_at = $3, note = $4, payout_id = $2
+      where id = any ($1)`,
+    [reportIds, payoutId, new Date(nowMs), note],
+  )
+}
+
+/** States that the payment that a payout returns is returned. The caller has changed the payout. */
+export async function completeReturn(
+  client: Queryable,
+  payoutId: string,
+  nowMs: number,
+): Promise<void> {
+  await client.query(
+    `update unmatched_payment set resolution = 'RETURNED', resolved_at = $2 where payout_id = $1`,
+    [payoutId, new Date(nowMs)],
+  )
+}
+
+/** Opens the payment again that a payout did not return. The caller has changed the payout. */
+export async function reopenUnmatched(client: Queryable, payoutId: string): Promise<void> {
+  await client.query(
+    `update unmatched_payment set resolution = null, resolved_at = null, note = '', payout_id = null
+      where payout_id = $1`,
+    [payoutId],
+  )
+}
+
+/**
  * Marks all open reports of an unmatched payment as returned to the payer.
  *
  * @returns the updated payment; undefined if it was not open
@@ -308,6 +376,7 @@ function toStored({
   resolution,
   resolvedAtMs,
   transactionId,
+  payoutId,
   ...row
 }: Row): StoredUnmatched {
   const { payerName, payerAccountNumber, payerBankCode, payerBankName, ...payment } = row
@@ -325,6 +394,7 @@ function toStored({
     resolution: resolution ?? undefined,
     resolvedAtMs: resolvedAtMs ?? undefined,
     transactionId: transactionId ?? undefined,
+    payoutId: payoutId ?? undefined,
   }
 }
 

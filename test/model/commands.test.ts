@@ -39,6 +39,7 @@ const COVERED: Readonly<Record<string, readonly string[]>> = {
     'PayoutService.ResumePayouts',
     'PayoutService.UpdatePayoutPolicy',
   ],
+  'payouts/unmatched.test.ts': ['PayoutService.RefundUnmatchedPayment'],
   'payouts/batches.test.ts': [
     'PayoutService.ApproveBatch',
     'PayoutService.CreatePayouts',

@@ -15,7 +15,7 @@ import { postingsOfWay, STATUSES, WAYS } from './ways.ts'
 
 const minor = (min: bigint) => fc.bigInt({ min, max: 10n ** 15n })
 const money = fc.record({
-  source: fc.constantFrom('available' as const, 'pending' as const),
+  source: fc.constantFrom('available' as const, 'pending' as const, 'unmatched' as const),
   amountMinor: minor(1n),
   feeMinor: minor(0n),
   dutyMinor: minor(0n),
@@ -36,7 +36,7 @@ describe('the money of a payout', () => {
     fc.assert(
       fc.property(money, way, (payout, statuses) => {
         const sums = {
-          ...{ pending: 0n, available: 0n, held: 0n },
+          ...{ pending: 0n, available: 0n, held: 0n, unmatched: 0n },
           ...{ reserved: 0n, paid_out: 0n, fees: 0n, duty: 0n },
         }
         const postings = postingsOfWay(payout, statuses)
@@ -55,7 +55,9 @@ describe('the money of a payout', () => {
         // What a business gets back of a fee or duty that was charged: nothing.
         const back = status === 'RETURNED' ? payout.amountMinor : 0n
         const left = wasPaid || !isFinal(status) ? total : 0n
-        expect(sums.pending + sums.available).toBe(back - left)
+        expect(sums.pending + sums.available + sums.unmatched).toBe(back - left)
+        // What came back of an unmatched payment is no business's.
+        if (payout.source === 'unmatched') expect(sums.available).toBe(0n)
         expect(Object.values(sums).reduce((sum, each) => sum + each, 0n)).toBe(0n)
         expect(balanceChangeOf(postings)).toEqual({
           pendingMinor: sums.pending,

@@ -181,6 +181,7 @@ describe('an unmatched payment', () => {
     resolvedAtMs: undefined,
     note: '',
     transactionId: undefined,
+    payoutId: undefined,
   }
 
   test('shows what the bank reported, and no decision while there is none', () => {

@@ -68,6 +68,7 @@ export type AuditAction =
   | 'transaction.return'
   | 'transaction.reverse'
   | 'unmatched_payment.assign'
+  | 'unmatched_payment.refund'
   | 'unmatched_payment.return'
 
 /** One administrative change, as the audit log records it. */

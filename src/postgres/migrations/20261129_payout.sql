@@ -2,10 +2,11 @@
 
 -- One payout. Its amount, fee and duty are reserved in the commit that requests it. `bank_reference` is its reference
 -- at the bank for life. `next_at`: when it is sent, asked about or expires next; `claims` counts who took that up, so
--- that one who comes late changes nothing. `generation`: see payout_sender.
+-- that one who comes late changes nothing. `generation`: see payout_sender. Only the return of an unmatched payment has no
+-- business: its money was never credited to one.
 create table payout (
   id text collate "C" primary key,
-  business_id text not null,
+  business_id text,
   live boolean not null,
   reference text not null,
   purpose text not null,
@@ -40,6 +41,9 @@ create table payout (
   attempts int not null default 0,
   transaction_id text collate "C",
   refunded_session_id text not null default '',
+  unmatched_payment_id text,
+  -- Where the unmatched payment arrived.
+  unmatched_bank text,
   settlement_id text,
   batch_id text collate "C",
   generation int not null,
@@ -48,8 +52,13 @@ create table payout (
   constraint payout_business_id_foreign foreign key (business_id) references business (id),
   constraint payout_amount check (amount_minor > 0 and fee_minor >= 0 and duty_minor >= 0),
   constraint payout_purpose check (purpose in ('PAYOUT', 'REFUND', 'SETTLEMENT')
-    and (purpose = 'REFUND') = (transaction_id is not null) and (purpose = 'SETTLEMENT') = (settlement_id is not null)),
-  constraint payout_source check (source in ('available', 'pending', 'held')),
+    and (purpose = 'REFUND') = (num_nonnulls(transaction_id, unmatched_payment_id) = 1)
+    and (purpose = 'SETTLEMENT') = (settlement_id is not null)),
+  constraint payout_source check (source in ('available', 'pending', 'held', 'unmatched')),
+  constraint payout_unmatched check (case when source = 'unmatched' then live and business_id is null
+    and unmatched_payment_id is not null and unmatched_bank is not null and refunded_session_id <> ''
+    and fee_minor = 0 and duty_minor = 0 and batch_id is null
+    else business_id is not null and unmatched_payment_id is null and unmatched_bank is null end),
   constraint payout_status check (status in ('PENDING_APPROVAL', 'APPROVED', 'SUBMITTING', 'UNKNOWN', 'MANUAL_REVIEW',
     'PAID', 'FAILED', 'REJECTED', 'CANCELLED', 'EXPIRED', 'RETURNED')),
   constraint payout_completed check ((completed_at is not null) = (status in ('PAID', 'FAILED', 'REJECTED', 'CANCELLED',
@@ -66,6 +75,10 @@ create index payout_open_id_index on payout (live, id) where completed_at is nul
 create index payout_in_progress_index on payout (bank, live) include (amount_minor)
   where status in ('SUBMITTING', 'UNKNOWN');
 create index payout_transaction_index on payout (transaction_id, id) where transaction_id is not null;
+-- What arrived is returned at most once, whatever the reports of its session said.
+create unique index payout_unmatched_unique on payout (refunded_session_id, unmatched_bank)
+  where unmatched_payment_id is not null and status not in ('FAILED', 'REJECTED', 'CANCELLED', 'EXPIRED', 'RETURNED');
+create index payout_unmatched_index on payout (refunded_session_id, unmatched_bank, id) where unmatched_payment_id is not null;
 create index payout_settlement_index on payout (settlement_id) where settlement_id is not null;
 create index payout_batch_index on payout (batch_id, id) where batch_id is not null;
 create index payout_account_index on payout (account_number, id);
@@ -164,12 +177,12 @@ create table payout_posting (
   constraint payout_posting_payout_id_foreign foreign key (payout_id) references payout (id),
   constraint payout_posting_amount check (amount_minor > 0),
   constraint payout_posting_movement check (case kind
-    when 'reservation' then debit_account in ('available', 'pending', 'held') and credit_account = 'reserved'
+    when 'reservation' then debit_account in ('available', 'pending', 'held', 'unmatched') and credit_account = 'reserved'
     when 'payment' then debit_account = 'reserved' and credit_account in ('paid_out', 'held')
     when 'fee' then debit_account = 'reserved' and credit_account = 'fees'
     when 'duty' then debit_account = 'reserved' and credit_account = 'duty'
-    when 'release' then debit_account = 'reserved' and credit_account in ('available', 'pending', 'held')
-    when 'return' then debit_account = 'paid_out' and credit_account = 'available'
+    when 'release' then debit_account = 'reserved' and credit_account in ('available', 'pending', 'held', 'unmatched')
+    when 'return' then debit_account = 'paid_out' and credit_account in ('available', 'unmatched')
     else false end)
 );
 create trigger payout_posting_append_only before delete or update or truncate on payout_posting
@@ -180,10 +193,12 @@ create function payout_guard() returns trigger language plpgsql as $$
   begin
     if (new.id, new.business_id, new.live, new.reference, new.purpose, new.source, new.amount_minor, new.fee_minor,
         new.duty_minor, new.bank_code, new.account_number, new.account_name, new.bank_reference, new.requested_by,
-        new.transaction_id, new.settlement_id, new.batch_id, new.created_at)
+        new.transaction_id, new.unmatched_payment_id, new.unmatched_bank, new.refunded_session_id, new.settlement_id,
+        new.batch_id, new.created_at)
       is distinct from (old.id, old.business_id, old.live, old.reference, old.purpose, old.source, old.amount_minor,
         old.fee_minor, old.duty_minor, old.bank_code, old.account_number, old.account_name, old.bank_reference,
-        old.requested_by, old.transaction_id, old.settlement_id, old.batch_id, old.created_at)
+        old.requested_by, old.transaction_id, old.unmatched_payment_id, old.unmatched_bank, old.refunded_session_id,
+        old.settlement_id, old.batch_id, old.created_at)
       -- The bank that may have been sent it is fixed.
       or (old.status in ('UNKNOWN', 'MANUAL_REVIEW', 'PAID') and new.bank is distinct from old.bank) then
       raise exception 'a requested payout cannot be changed' using errcode = 'integrity_constraint_violation';
@@ -230,9 +245,20 @@ create function payout_posted() returns trigger language plpgsql as $$
         then 'available' else new.source end) filter (where p.kind = 'release'), true)
       and coalesce(sum(amount_minor) filter (where p.kind = 'return'), 0)
         = case when new.status = 'RETURNED' then new.amount_minor else 0 end
+      and coalesce(bool_and(p.credit_account = case when new.source = 'unmatched' then 'unmatched' else 'available' end)
+        filter (where p.kind = 'return'), true)
     into is_posted from payout_posting p where p.payout_id = new.id;
     if not is_posted then
       raise exception 'the postings of % do not match its status', new.id
+        using errcode = 'integrity_constraint_violation';
+    end if;
+    if new.source = 'unmatched' and (
+        select coalesce(u.payout_id = new.id, false) and u.resolution = case new.status when 'PAID' then 'RETURNED'
+          else 'RETURNING' end and u.amount_minor = new.amount_minor and u.session_id = new.refunded_session_id
+          and u.bank = new.unmatched_bank and u.status = 'SUCCESS'
+        from unmatched_payment u where u.id = new.unmatched_payment_id
+      ) is distinct from (new.status not in ('FAILED', 'REJECTED', 'CANCELLED', 'EXPIRED', 'RETURNED')) then
+      raise exception 'the unmatched payment of % does not match its status', new.id
         using errcode = 'integrity_constraint_violation';
     end if;
     return null;
@@ -240,12 +266,49 @@ create function payout_posted() returns trigger language plpgsql as $$
 create constraint trigger payout_posted after insert or update of status on payout deferrable initially deferred
   for each row execute function payout_posted();
 
+-- An unmatched payment whose return is in progress, or paid, names its payout: it is neither recorded for an account nor
+-- returned again. It is open again once that payout failed, was given up or was sent back.
+alter table unmatched_payment
+  add column payout_id text collate "C",
+  drop constraint unmatched_payment_resolution,
+  add constraint unmatched_payment_resolution check (resolution in ('ASSIGNED', 'RETURNED', 'RETURNING')),
+  add constraint unmatched_payment_payout check (case resolution when 'RETURNING' then payout_id is not null
+    when 'RETURNED' then true else payout_id is null end);
+create index unmatched_payment_payout_index on unmatched_payment (payout_id) where payout_id is not null;
+create function unmatched_payment_guard() returns trigger language plpgsql as $$
+  begin
+    if new.resolution = 'ASSIGNED' and old.resolution is null and exists (
+        select from unmatched_payment u
+        where u.session_id = new.session_id and u.bank = new.bank and u.payout_id is not null) then
+      raise exception 'the payment of % is returned', new.id using errcode = 'integrity_constraint_violation';
+    end if;
+    if new.payout_id is distinct from old.payout_id and new.payout_id is not null and not exists (
+        select from payout p
+        where p.id = new.payout_id and (p.refunded_session_id, p.unmatched_bank) = (new.session_id, new.bank)) then
+      raise exception 'the payout % does not return %', new.payout_id, new.id
+        using errcode = 'integrity_constraint_violation';
+    end if;
+    if (new.resolution, new.payout_id) is distinct from (old.resolution, old.payout_id) and old.resolution is not null
+      and not exists (
+        select from payout p
+        where p.id = old.payout_id and case new.resolution
+            when 'RETURNED' then old.resolution = 'RETURNING' and new.payout_id = old.payout_id and p.status = 'PAID'
+            else new.resolution is null and p.status in ('FAILED', 'REJECTED', 'CANCELLED', 'EXPIRED', 'RETURNED') end) then
+      raise exception 'an unmatched payment cannot go from % to %', old.resolution, new.resolution
+        using errcode = 'integrity_constraint_violation';
+    end if;
+    return new;
+  end $$;
+create trigger unmatched_payment_guard before update on unmatched_payment
+  for each row execute function unmatched_payment_guard();
+
 -- What a business has reserved of its balances for payouts that are not final. Held payments are in no balance.
 create function reserved_minor(of_business text, in_live boolean) returns numeric language sql stable as $$
   select coalesce(sum(amount_minor + fee_minor + duty_minor), 0) from payout
   where business_id = of_business and live = in_live and completed_at is null and source <> 'held' $$;
 
--- What a business requested on a day in Lagos, less what was not paid: for its limits.
+-- What a business requested on a day in Lagos, less what was not paid: for its limits. Returns of unmatched payments have
+-- no business: its id is empty, here and in the next table.
 create table payout_day (
   business_id text not null,
   live boolean not null,
@@ -266,8 +329,7 @@ create table payout_beneficiary (
   account_name text not null,
   first_used_at timestamptz(3) not null,
   last_used_at timestamptz(3) not null,
-  primary key (business_id, live, bank_code, account_number),
-  constraint payout_beneficiary_business_id_foreign foreign key (business_id) references business (id)
+  primary key (business_id, live, bank_code, account_number)
 );
 create index payout_beneficiary_last_used_index
   on payout_beneficiary (business_id, live, last_used_at, bank_code, account_number);

@@ -171,7 +171,7 @@ async function insertOneTime(
         where exists (select from account where account.id = i.account_id and account.live = i.live
             and account.status in ('ACTIVE', 'EXPIRED'))
           and not (i.live and exists (select from unmatched u
-            where u.session_id = i.session_id and u.bank = i.bank and u.resolution = 'RETURNED'))
+            where u.session_id = i.session_id and u.bank = i.bank and u.resolution in ('RETURNED', 'RETURNING')))
         -- Every batch inserts index entries in the same order, to prevent deadlocks. Of a session that is
         -- repeated, the first row is inserted.
         order by session_id, bank, live, at

@@ -44,7 +44,7 @@ const SCOPE_METHODS: Readonly<Record<Scope, RegExp>> = {
   'splits:write':
     /^(AccountService\.SetAccountSplit|SessionService\.(GetCaller|CreateSignInCode))$/,
   'payouts:write':
-    /^(PayoutService\.(ListBanks|ResolveAccountName|CreatePayouts?|CancelPayout|RefundTransaction)|SessionService\.(GetCaller|CreateSignInCode))$/,
+    /^(PayoutService\.(ListBanks|ResolveAccountName|CreatePayouts?|CancelPayout|RefundTransaction|RefundUnmatchedPayment)|SessionService\.(GetCaller|CreateSignInCode))$/,
   'payouts:approve':
     /^(PayoutService\.(ApprovePayout|RejectPayout|ApproveBatch|RejectBatch|ResolvePayout|PausePayouts|ResumePayouts|ReconcilePayouts|ResolvePayoutDiscrepancy)|OverviewService\.UpdateReviewItem|SessionService\.(GetCaller|CreateSignInCode))$/,
   'webhooks:write':

@@ -40,8 +40,9 @@ const idWhere = async ({ service }: Scene, table: string, column: string, value:
   return (await service.database.durablePool.query<{ id: string }>(query, [value])).rows[0]!.id
 }
 
-async function unmatchedPayment(scene: Scene, fresh: string) {
-  await pay(scene, fresh, { accountNumber: '0000000000' })
+/** A payment for an account number that is not open, by its id. */
+export async function unmatchedPayment(scene: Scene, fresh: string, more = {}) {
+  await pay(scene, fresh, { accountNumber: '0000000000', ...more })
   return {
     unmatchedPaymentId: await idWhere(scene, 'unmatched_payment', 'session_id', idOf(fresh)),
   }

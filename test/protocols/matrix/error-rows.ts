@@ -228,6 +228,7 @@ export const OF_LIVE_BANKS: ReadonlySet<string> = new Set([
   'PayoutService.ResolveAccountName bank_unavailable',
   'PayoutService.CreatePayout bank_unavailable',
   'PayoutService.RefundTransaction bank_unavailable',
+  'PayoutService.RefundUnmatchedPayment bank_unavailable',
   'PayoutService.ReconcilePayouts bank_unavailable',
   'PayoutService.UpdatePayoutPolicy bank_unavailable',
   'ThirdPartyService.CloseVirtualAccount bank_unavailable',

@@ -1,11 +1,13 @@
 import { OutgoingState } from '../../../gen/inflow/payout/v1/payout_discrepancy_pb.ts'
 import { PauseScope } from '../../../gen/inflow/payout/v1/payout_pb.ts'
 import { PayoutDecision, PayoutService } from '../../../gen/inflow/payout/v1/payout_service_pb.ts'
+import { ReconciliationService } from '../../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { TransactionStatus } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { ADMIN_TOKEN } from '../../support/service.ts'
 import { until } from '../rest/rest.ts'
+import { unmatchedPayment } from './bank-rows.ts'
 import {
   holdPayouts,
   type Make,
@@ -66,6 +68,9 @@ const paid = async (scene: Scene, fresh: string, more = {}) => ({
 const refunded =
   (more: object = {}): Make =>
   async (scene, fresh) => ({ ...(await paid(scene, fresh)), amountMinor: 100n, ...more })
+
+const unmatched = (scene: Scene, fresh: string, more = {}) =>
+  unmatchedPayment(scene, fresh, { payer: PAYER, ...more })
 
 /** Another business with a payment into it. */
 async function another(scene: Scene, fresh: string) {
@@ -159,6 +164,7 @@ export const PAYOUT_HAPPY: Readonly<Record<string, Make>> = {
     note: 'not in their books',
   }),
   'PayoutService.RefundTransaction': refunded(),
+  'PayoutService.RefundUnmatchedPayment': (scene, fresh) => unmatched(scene, fresh),
   'PayoutService.CreatePayouts': (scene, fresh) => batched(scene, fresh),
   'PayoutService.GetBatch': (scene) => {
     const made = shown.get(scene) ?? batch(scene, 'shown batch')
@@ -277,6 +283,20 @@ export const PAYOUT_ERRORS: Readonly<Record<string, Make>> = {
     return { transactionId }
   },
   'PayoutService.RefundTransaction bank_unavailable': refunded(),
+  'PayoutService.RefundUnmatchedPayment name_mismatch': async (scene, fresh) => ({
+    ...(await unmatched(scene, fresh)),
+    beneficiary: { ...PAYEE, accountName: 'Zeta Yota' },
+  }),
+  'PayoutService.RefundUnmatchedPayment not_refundable': (scene, fresh) =>
+    unmatched(scene, fresh, { status: TransactionStatus.PENDING }),
+  'PayoutService.RefundUnmatchedPayment payment_resolved': async (scene, fresh) => {
+    const payment = await unmatched(scene, fresh)
+    const request = { ...payment, note: 'sent back' }
+    await scene.service.client(ReconciliationService).returnUnmatchedPayment(request)
+    return payment
+  },
+  'PayoutService.RefundUnmatchedPayment bank_unavailable': (scene, fresh) =>
+    unmatched(scene, fresh),
   'PayoutService.ReconcilePayouts validation_failed': () => ({ bank: Bank.BANK_9PSB, ...PERIOD }),
   'PayoutService.ReconcilePayouts bank_unavailable': () => ({
     bank: Bank.BANK_SAFEHAVEN,

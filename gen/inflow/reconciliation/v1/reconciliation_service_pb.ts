@@ -516,8 +516,8 @@ export const ReconciliationService: GenService<{
    * A repeat returns the same transaction.
    *
    * Errors: INVALID_ARGUMENT (validation_failed: also for an account at another bank), NOT_FOUND
-   * (not_found: the payment, or the account), FAILED_PRECONDITION (payment_resolved: it was returned,
-   * assigned to another account, or its session is recorded already; account_pending).
+   * (not_found: the payment, or the account), FAILED_PRECONDITION (payment_resolved: it was returned or is
+   * being returned, was assigned to another account, or its session is recorded already; account_pending).
    *
    * @generated from rpc inflow.reconciliation.v1.ReconciliationService.AssignUnmatchedPayment
    */
@@ -527,11 +527,11 @@ export const ReconciliationService: GenService<{
     output: typeof AssignUnmatchedPaymentResponseSchema;
   },
   /**
-   * Marks an unmatched payment as returned to its payer. The bank moves the money itself.
-   * A repeat changes nothing.
+   * Records that an unmatched payment was returned to its payer outside Inflow: by the bank itself, or at the
+   * bank's portal. It moves no money: PayoutService.RefundUnmatchedPayment does. A repeat changes nothing.
    *
    * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found), FAILED_PRECONDITION
-   * (payment_resolved: it was assigned, or its session is recorded already).
+   * (payment_resolved: it was assigned, its session is recorded already, or a payout is returning it).
    *
    * @generated from rpc inflow.reconciliation.v1.ReconciliationService.ReturnUnmatchedPayment
    */

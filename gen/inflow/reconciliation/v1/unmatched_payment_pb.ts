@@ -18,7 +18,7 @@ import type { Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file inflow/reconciliation/v1/unmatched_payment.proto.
  */
 export const file_inflow_reconciliation_v1_unmatched_payment: GenFile = /*@__PURE__*/
-  fileDesc("CjBpbmZsb3cvcmVjb25jaWxpYXRpb24vdjEvdW5tYXRjaGVkX3BheW1lbnQucHJvdG8SGGluZmxvdy5yZWNvbmNpbGlhdGlvbi52MSL+AwoQVW5tYXRjaGVkUGF5bWVudBIKCgJpZBgBIAEoCRIiCgRiYW5rGAIgASgOMhQuaW5mbG93LnR5cGUudjEuQmFuaxIWCg5hY2NvdW50X251bWJlchgDIAEoCRISCgpzZXNzaW9uX2lkGAQgASgJEhQKDGFtb3VudF9taW5vchgFIAEoAxIQCghjdXJyZW5jeRgGIAEoCRI4CgZzdGF0dXMYByABKA4yKC5pbmZsb3cudHJhbnNhY3Rpb24udjEuVHJhbnNhY3Rpb25TdGF0dXMSKwoHcGFpZF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoFcGF5ZXIYCSABKAsyHC5pbmZsb3cudHJhbnNhY3Rpb24udjEuUGF5ZXISEQoJbmFycmF0aW9uGAogASgJEi4KCmNyZWF0ZWRfYXQYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjgKCnJlc29sdXRpb24YDCABKA4yJC5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuUmVzb2x1dGlvbhIvCgtyZXNvbHZlZF9hdBgNIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDAoEbm90ZRgOIAEoCRIWCg50cmFuc2FjdGlvbl9pZBgPIAEoCSpaCgpSZXNvbHV0aW9uEhoKFlJFU09MVVRJT05fVU5TUEVDSUZJRUQQABIXChNSRVNPTFVUSU9OX0FTU0lHTkVEEAESFwoTUkVTT0xVVElPTl9SRVRVUk5FRBACYgZwcm90bzM", [file_google_protobuf_timestamp, file_inflow_transaction_v1_transaction, file_inflow_type_v1_bank]);
+  fileDesc("CjBpbmZsb3cvcmVjb25jaWxpYXRpb24vdjEvdW5tYXRjaGVkX3BheW1lbnQucHJvdG8SGGluZmxvdy5yZWNvbmNpbGlhdGlvbi52MSKRBAoQVW5tYXRjaGVkUGF5bWVudBIKCgJpZBgBIAEoCRIiCgRiYW5rGAIgASgOMhQuaW5mbG93LnR5cGUudjEuQmFuaxIWCg5hY2NvdW50X251bWJlchgDIAEoCRISCgpzZXNzaW9uX2lkGAQgASgJEhQKDGFtb3VudF9taW5vchgFIAEoAxIQCghjdXJyZW5jeRgGIAEoCRI4CgZzdGF0dXMYByABKA4yKC5pbmZsb3cudHJhbnNhY3Rpb24udjEuVHJhbnNhY3Rpb25TdGF0dXMSKwoHcGFpZF9hdBgIIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKwoFcGF5ZXIYCSABKAsyHC5pbmZsb3cudHJhbnNhY3Rpb24udjEuUGF5ZXISEQoJbmFycmF0aW9uGAogASgJEi4KCmNyZWF0ZWRfYXQYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEjgKCnJlc29sdXRpb24YDCABKA4yJC5pbmZsb3cucmVjb25jaWxpYXRpb24udjEuUmVzb2x1dGlvbhIvCgtyZXNvbHZlZF9hdBgNIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDAoEbm90ZRgOIAEoCRIWCg50cmFuc2FjdGlvbl9pZBgPIAEoCRIRCglwYXlvdXRfaWQYECABKAkqdAoKUmVzb2x1dGlvbhIaChZSRVNPTFVUSU9OX1VOU1BFQ0lGSUVEEAASFwoTUkVTT0xVVElPTl9BU1NJR05FRBABEhcKE1JFU09MVVRJT05fUkVUVVJORUQQAhIYChRSRVNPTFVUSU9OX1JFVFVSTklORxADYgZwcm90bzM", [file_google_protobuf_timestamp, file_inflow_transaction_v1_transaction, file_inflow_type_v1_bank]);
 
 /**
  * A payment for an account number that is not open; it waits for an operator's decision.
@@ -111,7 +111,7 @@ export type UnmatchedPayment = Message<"inflow.reconciliation.v1.UnmatchedPaymen
   resolution: Resolution;
 
   /**
-   * When an operator resolved it.
+   * When an operator resolved it, or requested its return.
    *
    * @generated from field: google.protobuf.Timestamp resolved_at = 13;
    */
@@ -130,6 +130,13 @@ export type UnmatchedPayment = Message<"inflow.reconciliation.v1.UnmatchedPaymen
    * @generated from field: string transaction_id = 15;
    */
   transactionId: string;
+
+  /**
+   * The payout that returns it, "pay_…", while that is in progress or paid; empty: none does.
+   *
+   * @generated from field: string payout_id = 16;
+   */
+  payoutId: string;
 };
 
 /**
@@ -160,11 +167,18 @@ export const Resolution = {
   ASSIGNED: 1,
 
   /**
-   * It was returned to the payer.
+   * It was returned to the payer: by a payout that is paid, or outside Inflow, as an operator recorded.
    *
    * @generated from enum value: RESOLUTION_RETURNED = 2;
    */
   RETURNED: 2,
+
+  /**
+   * A payout that returns it is in progress. If that is not paid, or sent back, the payment is not resolved again.
+   *
+   * @generated from enum value: RESOLUTION_RETURNING = 3;
+   */
+  RETURNING: 3,
 } as const;
 
 /**
