@@ -27,7 +27,7 @@ export const common = (name: string) => ({
   outputFile: { json: `node_modules/.vitest/${name}.json` },
 })
 
-/** Files that take ten seconds or more each, most of them to start processes: `npm run test:faults` runs them, so that `npm test` stays quick. */
+/** Files that take ten seconds or more each, most of them to start processes or to wait for time-outs: `npm run test:faults` runs them, so that `npm test` stays quick. */
 export const SLOW_FILES = [
   'test/accounts/create-account.test.ts',
   'test/app/main.test.ts',
@@ -55,6 +55,7 @@ export const SLOW_FILES = [
   'test/console/portal.test.ts',
   'test/console/webhooks.test.ts',
   'test/crypto/master-key.test.ts',
+  'test/model/pages.test.ts',
   'test/model/payouts.test.ts',
   'test/openapi/answers.test.ts',
   'test/openapi/site-browser.test.ts',
@@ -65,7 +66,10 @@ export const SLOW_FILES = [
   'test/payouts/payouts.test.ts',
   'test/payouts/reconcile.test.ts',
   'test/payouts/resend.test.ts',
+  'test/postgres/foreign-settings.test.ts',
+  'test/postgres/heartbeat.test.ts',
   'test/postgres/plans.test.ts',
+  'test/protocols/interceptors/rate-limit.test.ts',
   'test/protocols/matrix/audited.test.ts',
   'test/protocols/matrix/credentials.test.ts',
   'test/protocols/matrix/errors.test.ts',

@@ -71,27 +71,17 @@ async function expectLink(said: string): Promise<void> {
   expect((await postSession({ httpUrl }, { code })).status).toBe(401)
 }
 
-test.skipIf(!has('curl'))(
-  'the printed curl command and link work with workers',
-  async () => {
-    const { child, exited, said } = await start(undefined, undefined, { WORKERS: '2' })
-    const [line] = /^curl [\s\S]*-d '\{.*\}'$/m.exec(said()) ?? []
-    const response = JSON.parse(execFileSync('sh', ['-c', line!], { encoding: 'utf8' }))
-    expect(response).toMatchObject({ status: true, message: 'Account reserved' })
-    await waitFor(() => expect(said()).toMatch(/^Console: \S+$/m))
-    await expectLink(said())
-    child.kill('SIGTERM')
-    expect(await exited).toBe(0)
-  },
-  60_000,
-)
-
-test('SIGTERM to npm start or npx inflow serve alone ends the service and its database', async () => {
-  for (const [program, args] of [
-    ['npm', ['start']],
-    ['npx', ['inflow', 'serve']],
+test('the printed curl command and link work with workers; SIGTERM to npm start or npx inflow serve alone ends the service and its database', async () => {
+  for (const [program, args, WORKERS] of [
+    ['npm', ['start'], '2'],
+    ['npx', ['inflow', 'serve'], '1'],
   ] as const) {
-    const { child } = await start(program, args)
+    const { child, said } = await start(program, args, { WORKERS })
+    if (program === 'npm') {
+      if (has('curl')) expectCurl(said())
+      await waitFor(() => expect(said()).toMatch(/^Console: \S+$/m))
+      await expectLink(said())
+    }
     const server = await postmaster()
     const service = ownerOf(server)
     expect(service).not.toBe(child.pid)
@@ -101,6 +91,12 @@ test('SIGTERM to npm start or npx inflow serve alone ends the service and its da
     expect(existsSync(at('.inflow/postgres/postmaster.pid'))).toBe(false)
   }
 })
+
+function expectCurl(said: string): void {
+  const [line] = /^curl [\s\S]*-d '\{.*\}'$/m.exec(said) ?? []
+  const response = JSON.parse(execFileSync('sh', ['-c', line!], { encoding: 'utf8' }))
+  expect(response).toMatchObject({ status: true, message: 'Account reserved' })
+}
 
 const OLD_NODE = oldNode()
 

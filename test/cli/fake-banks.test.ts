@@ -11,7 +11,7 @@ import { useDatabase } from '../support/database.ts'
 import { freePort } from '../support/free-port.ts'
 import { startProcess } from '../support/process.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
-import { inflow, type Running, startInflow, temporaryFolder } from './run-inflow.ts'
+import { inflow, type Running, runHere, startInflow, temporaryFolder } from './run-inflow.ts'
 
 const db = useDatabase()
 
@@ -49,8 +49,8 @@ test('a service with the settings file receives payments from each bank', async 
   const settings = { ...environment, DATABASE_URL: db.url, HTTP_PORT: httpPort }
   const service = await startProcess(settings)
   onTestFinished(() => service.kill())
-  const { stdout: created } = await inflow(['business', 'create', '--name', 'Acme', '--json'], {
-    env: { INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN },
+  const { stdout: created } = await runHere(['business', 'create', '--name', 'Acme', '--json'], {
+    ...{ INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN },
   })
   const headers = asJson(JSON.parse(created).secretKey)
   for (const [bank, id] of [
@@ -115,7 +115,7 @@ test('reports errors in one line', async () => {
     code: 1,
     stderr: `error: port ${port} is in use; choose others with --port\n`,
   })
-  const remote = await inflow(['fake-banks', '--service-http', 'http://10.0.0.1:8080'])
+  const remote = await runHere(['fake-banks', '--service-http', 'http://10.0.0.1:8080'])
   expect(remote).toMatchObject({ code: 2, stderr: expect.stringContaining('of this machine') })
   const unwritable = await inflow(['fake-banks', '--port', '0', '--write-env', '/nowhere/x'])
   expect(unwritable).toMatchObject({ code: 1, stderr: expect.stringContaining('--write-env') })

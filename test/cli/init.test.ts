@@ -29,6 +29,13 @@ async function emptyDatabase(options = ''): Promise<string> {
   return url.href
 }
 
+/** A database with the schema. */
+async function migratedDatabase(): Promise<string> {
+  const { url, drop } = await createTestDatabase()
+  onTestFinished(drop)
+  return url
+}
+
 const KEY = Buffer.alloc(32, 9).toString('base64')
 const KEYS = { MASTER_KEY: undefined, ADMIN_TOKEN: undefined } as unknown as Record<string, string>
 
@@ -64,7 +71,7 @@ test('prepares an empty database, from which the service then starts', async () 
 })
 
 test('a second run says what exists, and changes nothing', async () => {
-  const DATABASE_URL = await emptyDatabase()
+  const DATABASE_URL = await migratedDatabase()
   const file = join(temporaryFolder(), 'inflow.env')
   const args = ['init', '--write-env', file, '--business', 'Acme', '--key', 'test', '--json']
   const first = JSON.parse((await runHere(args, { ...KEYS, DATABASE_URL })).stdout)
@@ -91,7 +98,7 @@ test('a second run says what exists, and changes nothing', async () => {
 })
 
 test('takes keys that are set, and prints generated ones once without a file', async () => {
-  const DATABASE_URL = await emptyDatabase()
+  const DATABASE_URL = await migratedDatabase()
   const ADMIN_TOKEN = 'token-of-the-operator-0123456789-ab'
   const { code, stdout } = await runHere(['init'], { ...KEYS, DATABASE_URL, ADMIN_TOKEN })
   expect(code).toBe(0)
@@ -119,7 +126,7 @@ test('takes keys that are set, and prints generated ones once without a file', a
 })
 
 test('the file has the settings that reach the database and open it, also given ones', async () => {
-  const DATABASE_URL = await emptyDatabase()
+  const DATABASE_URL = await migratedDatabase()
   const folder = temporaryFolder()
   const file = join(folder, 'inflow.env')
   writeFileSync(join(folder, 'key'), KEY, { mode: 0o600 })
@@ -169,8 +176,7 @@ test('a run that is killed at any time is completed by the next', async () => {
 })
 
 test('two runs at once create one business', async () => {
-  const { url: DATABASE_URL, drop } = await createTestDatabase()
-  onTestFinished(drop)
+  const DATABASE_URL = await migratedDatabase()
   const env = {
     ...{ DATABASE_URL, ADMIN_TOKEN: 'x'.repeat(32) },
     MASTER_KEY: KEY,

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { Client } from 'pg'
-import { expect, onTestFinished, vi } from 'vitest'
+import { afterAll, beforeAll, expect, onTestFinished, vi } from 'vitest'
 import { type EmbeddedOptions, startEmbedded } from '../../src/postgres/embedded/embedded.ts'
 import { liveProcess } from '../../src/postgres/embedded/process.ts'
 import type { ServerUser } from '../../src/postgres/embedded/server-user.ts'
@@ -14,17 +14,35 @@ import { WAIT_LIMIT_MS } from '../support/wait-for.ts'
 export const isRoot = process.getuid?.() === 0
 const MODULE = new URL('../../src/postgres/embedded/embedded.ts', import.meta.url).href
 
-/** A path in a temporary folder that PostgreSQL's user can enter, or with 0o700 cannot. */
-export function scratch(mode = 0o755): string {
+/** A path in a temporary folder that PostgreSQL's user can enter, or with 0o700 cannot; removed by `atEnd`. */
+export function scratch(mode = 0o755, atEnd: (end: () => void) => void = onTestFinished): string {
   const parent = mkdtempSync(join(tmpdir(), 'inflow-embedded-'))
   chmodSync(parent, mode)
   const folder = join(parent, 'postgres')
-  onTestFinished(() => {
+  atEnd(() => {
     const cluster = linkTarget(folder)
     if (cluster?.startsWith('/var/lib/inflow/')) rmSync(dirname(cluster), { recursive: true })
     rmSync(parent, { recursive: true })
   })
   return folder
+}
+
+/** A stopped cluster, which the tests of a file start in turn. */
+export function useCluster(): { readonly folder: string } {
+  let folder: string
+  let remove: () => void
+  beforeAll(async () => {
+    folder = scratch(0o755, (end) => {
+      remove = end
+    })
+    await (await startEmbedded({ folder })).stop()
+  })
+  afterAll(() => remove?.())
+  return {
+    get folder() {
+      return folder
+    },
+  }
 }
 
 export function linkTarget(path: string): string | undefined {

@@ -14,11 +14,14 @@ import {
   service,
   start,
   untilGone,
+  useCluster,
 } from './embedded-fixture.ts'
+
+const cluster = useCluster()
 
 describe('after a crash', () => {
   test('of the server, the owner logs it and the next start recovers', async () => {
-    const folder = scratch()
+    const { folder } = cluster
     const lines: string[] = []
     const first = await start({ folder, log: (line) => lines.push(line) })
     await query(first.url, 'create table kept as select 42 as answer')
@@ -30,7 +33,7 @@ describe('after a crash', () => {
   })
 
   test('a lock file with the id of another program does not prevent a start', async () => {
-    const folder = scratch()
+    const { folder } = cluster
     const first = await start({ folder })
     const lock = readFileSync(join(folder, 'postmaster.pid'), 'utf8')
     await first.stop()
@@ -49,7 +52,7 @@ describe('after a crash', () => {
 
 describe('two services on one folder', () => {
   test('the second fails with the process id of the first, which keeps running', async () => {
-    const folder = scratch()
+    const { folder } = cluster
     const first = service(folder)
     const { url } = await first.said
     const expected = `another Inflow (process ${first.child.pid}) is using ${folder}`
@@ -58,8 +61,9 @@ describe('two services on one folder', () => {
   })
 
   test.each(['a new', "a killed service's"])('one of many wins %s', async (kind) => {
-    const folder = scratch()
-    if (kind === "a killed service's") {
+    const isNew = kind === 'a new'
+    const folder = isNew ? scratch() : cluster.folder
+    if (!isNew) {
       const killed = service(folder)
       await killed.said
       await killed.kill()
@@ -77,7 +81,7 @@ describe('two services on one folder', () => {
 
 describe('the end of the service', () => {
   test('by process.exit stops the server', async () => {
-    const folder = scratch()
+    const { folder } = cluster
     const also = "process.once('SIGTERM', () => process.exit(7))"
     const { child, said } = service(folder, { also })
     await said
@@ -89,7 +93,7 @@ describe('the end of the service', () => {
   })
 
   test('by an empty event loop does not wait for the server', async () => {
-    const folder = scratch()
+    const { folder } = cluster
     const { child, said } = service(folder, { also: 'clearInterval(hold)' })
     const exited = once(child, 'exit')
     await said
@@ -100,7 +104,7 @@ describe('the end of the service', () => {
   })
 
   test('by Ctrl-C leaves the server to the service until it has finished', async () => {
-    const folder = scratch()
+    const { folder } = cluster
     const pg = import.meta.resolve('pg')
     const also = `
       const { default: { Client } } = await import(${JSON.stringify(pg)})

@@ -20,7 +20,7 @@ import { client, startHttpsReceiver } from './scene.ts'
 const ACCOUNTS = 4_000
 
 /** Of a caller between two creations. */
-const PAUSE_MS = 20
+const PAUSE_MS = 100
 
 const ENTRY = join(import.meta.dirname, '../../src/cli/inflow.ts')
 const [OLD, NEW] = [randomBytes(32), randomBytes(32)]

@@ -14,10 +14,10 @@ import { query } from './standby.ts'
 /** At each instance. */
 const PAYERS = 2
 /** Of a payer between two payments, and of the probe between two commits. */
-const PAUSE_MS = 100
+const PAUSE_MS = 250
 const PROBE_MS = 100
 /** How many payments pass before a fault and after it. */
-const PROGRESS = 30
+const PROGRESS = 15
 
 /** Something that happened once or often, and when: milliseconds since the Unix epoch. */
 type Moments = readonly number[]

@@ -32,18 +32,23 @@ async function countAccounts(): Promise<number> {
   }
 }
 
-test('the next start after a kill -9 replaces the orphaned database and keeps acknowledged writes', async () => {
+test('a start after a kill -9 replaces the orphaned database and keeps acknowledged writes; the service exits with the reason when its PostgreSQL dies, with workers too', async () => {
   const { child, exited } = await start()
   const { body } = await createAccount(await credentials())
   const orphan = await postmaster()
   child.kill('SIGKILL')
   expect(await exited).toBe('SIGKILL')
   expect(isAlive(orphan)).toBe(true)
-  const next = await start()
-  expect(await createAccount(await credentials())).toEqual({ replayed: 'true', body })
-  expect(isAlive(orphan)).toBe(false)
-  next.child.kill('SIGTERM')
-  expect(await next.exited).toBe(0)
+  for (const WORKERS of ['1', '2']) {
+    const next = await start(undefined, undefined, { WORKERS })
+    expect(isAlive(orphan)).toBe(false)
+    expect(await createAccount(await credentials())).toEqual({ replayed: 'true', body })
+    process.kill(await postmaster(), 'SIGKILL')
+    expect(await next.exited).toBe(1)
+    expect(next.said()).toContain(
+      `inflow: PostgreSQL ended by itself (SIGKILL): see ${at('.inflow/postgres.log')}, and start the service again\n`,
+    )
+  }
 })
 
 test.each([
@@ -59,21 +64,6 @@ test.each([
   child.kill(signal)
   await exited
   await waitFor(() => expect(isAlive(server)).toBe(false))
-})
-
-test('the service exits with the reason when its PostgreSQL dies, with workers too, and starts again', async () => {
-  const created: unknown[] = []
-  for (const WORKERS of ['1', '2']) {
-    const service = await start(undefined, undefined, { WORKERS })
-    created.push(await createAccount(await credentials()))
-    process.kill(await postmaster(), 'SIGKILL')
-    expect(await service.exited).toBe(1)
-    expect(service.said()).toContain(
-      `inflow: PostgreSQL ended by itself (SIGKILL): see ${at('.inflow/postgres.log')}, and start the service again\n`,
-    )
-  }
-  const [first, second] = created as Awaited<ReturnType<typeof createAccount>>[]
-  expect(second).toEqual({ replayed: 'true', body: first!.body })
 })
 
 test.skipIf(!has('script'))(

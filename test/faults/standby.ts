@@ -29,6 +29,9 @@ export interface Server {
 export interface Pair {
   readonly primary: Server
   readonly standby: Server
+  /** Of the data of the primary, and of the standby. */
+  readonly folder: string
+  readonly standbyFolder: string
   /** Starts another standby of the primary. */
   addStandby(): Promise<Server>
   /** Resolves when the standby has replayed all that the primary has committed. */
@@ -166,6 +169,8 @@ export async function startPair(atEnd: AtEnd = onTestFinished): Promise<Pair> {
   return {
     primary,
     standby,
+    folder,
+    standbyFolder: `${folder}-standby`,
     addStandby: () => startStandby(primary, folder, 'second-standby', atEnd),
     async caughtUp() {
       const [row] = await query<{ lsn: string }>(

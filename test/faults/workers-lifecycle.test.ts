@@ -44,7 +44,7 @@ async function createBusiness({ grpcUrl }: ServiceProcess) {
 
 const CONNECTIONS_MAX = 200
 
-test('connections spread over the workers, each of which serves its own metrics; replacements listen on the same ports after all die at once; Ctrl-C, which signals all processes, completes calls and leaves none', async () => {
+test('connections spread over the workers, each of which serves its own metrics; a port that another program shares in the same way is refused; replacements listen on the same ports after all die at once; Ctrl-C, which signals all processes, completes calls and leaves none', async () => {
   const service = await start(2, { OPS_PORT: '0', LOG_LEVEL: 'debug' })
   // Which worker gets a connection is up to the system.
   for (let made = 0; answeredBy(service, '/CreateBusiness').size < 2; made++) {
@@ -60,6 +60,10 @@ test('connections spread over the workers, each of which serves its own metrics;
     expect(metrics).toContain(series)
     expect((await fetch(`http://127.0.0.1:${port}/readyz`)).status).toBe(200)
   }
+
+  const { port } = new URL(service.httpUrl)
+  const settings = { DATABASE_URL: db.url, WORKERS: '2', HTTP_PORT: port }
+  await expect(startProcess(settings, true)).rejects.toThrow(`HTTP_PORT ${port} is in use`)
 
   const before = pidsOf(service)
   for (const pid of before) process.kill(pid, 'SIGKILL')
@@ -99,18 +103,6 @@ function createSlowly({ httpUrl }: ServiceProcess, secretKey: string, index: num
     body: JSON.stringify({ ...customer, reference: `slow-${index}`, phone: '08000000003' }),
   })
 }
-
-test('a port that another program shares in the same way is refused; the workers end when the primary process is killed', async () => {
-  const service = await start(2)
-  const { port } = new URL(service.httpUrl)
-  const settings = { DATABASE_URL: db.url, WORKERS: '2', HTTP_PORT: port }
-  await expect(startProcess(settings, true)).rejects.toThrow(`HTTP_PORT ${port} is in use`)
-
-  const pids = pidsOf(service)
-  expect(pids.filter(isAlive)).toHaveLength(2)
-  await service.kill()
-  await vi.waitFor(() => expect(pids.filter(isAlive)).toEqual([]), WAIT)
-})
 
 test('the service exits with the faults when no worker can be started', async () => {
   const tls = { TLS_CERT: join(folder, 'cert.pem'), TLS_KEY: join(folder, 'key.pem') }

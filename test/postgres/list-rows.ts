@@ -10,7 +10,7 @@ type Request = Readonly<Record<string, unknown>>
 export interface ListRow {
   /** Fields of every request. */
   readonly always?: Request
-  /** The values of each filter, beside absent. Every combination of a few is requested. */
+  /** The values of each filter, beside absent. Every combination of a few filters is requested. */
   readonly filters: Readonly<Record<string, readonly unknown[]>>
   /** Combinations that the contract rejects, or that add nothing. */
   readonly refused?: (request: Request) => boolean
@@ -531,7 +531,7 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
     },
     'TransactionService.SummarizeTransactions': {
       always: { live: true },
-      filters: transactionFilters,
+      filters: { ...transactionFilters, live: [false] },
       refused: (request) => isRefusedOfAll(request) || Object.keys(request).length > 3,
       buffersMax: SUMMED_BUFFERS_MAX,
     },
@@ -589,7 +589,10 @@ function isOpenPeriod({ from, to }: Request): boolean {
   return (from === undefined) !== (to === undefined)
 }
 
-/** One request for each combination of at most four filters. */
+/**
+ * One request for each combination of at most four filters: with each value where one or two filters are set, and with
+ * the values in turn where more are.
+ */
 export function* requestsOf({ always = {}, filters, refused }: ListRow): Generator<Request> {
   let requests: Request[] = [{}]
   for (const [field, values] of Object.entries(filters)) {
@@ -598,9 +601,12 @@ export function* requestsOf({ always = {}, filters, refused }: ListRow): Generat
       ...values.map((value) => ({ ...request, [field]: value })),
     ])
   }
-  for (const request of requests) {
-    if (Object.keys(request).length > FILTERS_MAX) continue
-    if (refused?.({ ...always, ...request })) continue
-    yield { ...always, ...request }
+  const accepted = requests
+    .filter((request) => Object.keys(request).length <= FILTERS_MAX)
+    .filter((request) => !refused?.({ ...always, ...request }))
+  const combinations = Map.groupBy(accepted, (request) => Object.keys(request).join())
+  for (const [turn, all] of [...combinations.values()].entries()) {
+    const isLarge = Object.keys(all[0]!).length > 2
+    for (const request of isLarge ? [all[turn % all.length]!] : all) yield { ...always, ...request }
   }
 }

@@ -368,7 +368,7 @@ async function expectStatement(expected: Expected): Promise<void> {
     live: true,
     fromMs: undefined,
     toMs: undefined,
-    pageSize: 3,
+    pageSize: 8,
   }
   let pageToken = ''
   let previous = { pendingMinor: 0n, availableMinor: 0n, feesMinor: 0n }

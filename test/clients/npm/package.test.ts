@@ -189,13 +189,16 @@ describe('in a fresh project', () => {
 
   test('npx inflow prints its version, and calls the service', async () => {
     const env = { ...environment(), npm_config_offline: 'true' }
-    const npx = (...args: string[]) => run('npx', ['inflow', ...args], { cwd: project, env })
-    expect((await npx('--version')).stdout).toMatch(/^\d+\.\d+\.\d+\n$/)
-    const { accounts } = JSON.parse((await npx('account', 'list', '--json')).stdout)
+    const npx = await run('npx', ['inflow', '--version'], { cwd: project, env })
+    expect(npx.stdout).toMatch(/^\d+\.\d+\.\d+\n$/)
+    const inflow = (...args: string[]) =>
+      run('node_modules/.bin/inflow', args, { cwd: project, env })
+    const { accounts } = JSON.parse((await inflow('account', 'list', '--json')).stdout)
     expect(accounts[0]).toMatchObject({ accountNumber })
-    expect((await npx('api')).stdout).toContain('inflow.account.v1.AccountService/ListAccounts\n')
-    expect((await npx('proto', 'export', 'contract')).stdout).toMatch(/^Wrote \d+ files/)
-    await expect(npx('migrate', 'up')).rejects.toThrow('in the folder of the service')
+    const methods = await inflow('api')
+    expect(methods.stdout).toContain('inflow.account.v1.AccountService/ListAccounts\n')
+    expect((await inflow('proto', 'export', 'contract')).stdout).toMatch(/^Wrote \d+ files/)
+    await expect(inflow('migrate', 'up')).rejects.toThrow('in the folder of the service')
   })
 
   test('all of it runs on Node 20', async ({ skip }) => {

@@ -9,7 +9,6 @@ import { useService } from '../../support/service.ts'
 import { ERRORS, NAMED_ERRORS, OF_LIVE_BANKS, ROWS } from './error-rows.ts'
 import {
   allMethods,
-  inTurn,
   nameOf,
   oneInTurn,
   PROTOCOLS,
@@ -79,7 +78,7 @@ const inOneCase = (outcome: unknown): unknown =>
       .replaceAll('pageToken', 'page_token'),
   )
 
-// The first error of a reason over each protocol, the others over two: test/openapi/answers has all that REST has.
+// The first error of a reason over each protocol, the others over one: test/openapi/answers has all that REST has.
 describe('an error is the same whatever the protocol', () => {
   test.each(rows)('%s', async (row) => {
     const [name = '', reason = ''] = row.split(' ')
@@ -90,7 +89,7 @@ describe('an error is the same whatever the protocol', () => {
       ? await ERRORS[row]!(scene, '')
       : undefined
     const all = protocolsOf(method)
-    const protocols = isFirstOf(row, reason) ? all : inTurn(all, rows.indexOf(row))
+    const protocols = isFirstOf(row, reason) ? all : oneInTurn(all, rows.indexOf(row))
     for (const [index, [protocol, call]] of protocols.entries()) {
       const request = shared ?? (await ERRORS[row]!(scene, `${row} ${index}`))
       const outcome = await call(at, {
