@@ -8,14 +8,16 @@ import {
   TransactionService,
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { toRecorderMessage } from '../../src/transactions/message.ts'
+import type { RecordedBy } from '../../src/transactions/transaction.ts'
 import { creation } from '../protocols/rest/rest.ts'
 import { useSharedService } from '../support/service.ts'
 import { openAccount, type Payment, paymentInto, storedOf, transactionsOf } from './fixture.ts'
 
 const service = useSharedService()
 
-const { PENDING, FAILED } = TransactionStatus
-const { RECORDED, DUPLICATE, UNMATCHED, CONFLICT } = RecordOutcome
+const { PENDING } = TransactionStatus
+const { RECORDED, DUPLICATE, UNMATCHED } = RecordOutcome
 
 let sessions = 0
 
@@ -71,31 +73,6 @@ describe('a payment', () => {
     })
   })
 
-  test('for an unknown account is stored once as unmatched and credits no business', async () => {
-    const { record, stored } = await session()
-    for (let copy = 0; copy < 3; copy++) {
-      const { outcome, transaction } = await record({ accountNumber: '9999999999' })
-      expect([outcome, transaction]).toEqual([UNMATCHED, undefined])
-    }
-    expect(await stored()).toEqual({
-      transactions: [],
-      postings: [],
-      events: [{ kind: 'PAYMENT_UNMATCHED' }],
-      conflicts: [],
-      unmatched: [{ account_number: '9999999999', amount_minor: '100000', status: 'SUCCESS' }],
-    })
-  })
-
-  test('that conflicts with an unmatched payment is stored as another unmatched payment', async () => {
-    const { record, stored } = await session()
-    const accountNumber = '9999999998'
-    for (const amountMinor of [100_000n, 250_000n, 100_000n]) {
-      expect((await record({ accountNumber, amountMinor })).outcome).toBe(UNMATCHED)
-    }
-    const { unmatched } = await stored()
-    expect(unmatched.map((row) => row.amount_minor).sort()).toEqual(['100000', '250000'])
-  })
-
   test('for the number of an account at another bank is unmatched', async () => {
     const { record } = await session()
     expect((await record({ bank: Bank.BANK_PROVIDUS })).outcome).toBe(UNMATCHED)
@@ -147,31 +124,6 @@ describe('a payment', () => {
       .returnUnmatchedPayment({ unmatchedPaymentId: rows[0].id, note: 'sent back' })
     expect((await record()).outcome).toBe(RECORDED)
   })
-
-  test('that conflicts with the recorded one is stored once for manual review, and nothing else changes', async () => {
-    const { account, record, stored } = await session()
-    const { transaction } = await record()
-    const before = await stored()
-    const { number: elsewhere } = await openAccount(service)
-    const conflicting: Payment[] = [
-      { amountMinor: 100_001n },
-      { accountNumber: elsewhere },
-      { accountNumber: '9999999999' },
-      { status: FAILED },
-    ]
-    for (const payment of [...conflicting, ...conflicting]) {
-      expect(await record(payment)).toMatchObject({ outcome: CONFLICT, transaction })
-    }
-    const { conflicts, ...rest } = await stored()
-    expect(rest).toEqual({ ...before, conflicts: undefined })
-    expect(conflicts).toHaveLength(4)
-    expect(conflicts).toContainEqual({
-      account_number: account.number,
-      amount_minor: '100001',
-      status: 'SUCCESS',
-    })
-    expect(rest.unmatched).toEqual([])
-  })
 })
 
 describe('the recorder of a payment', () => {
@@ -220,5 +172,18 @@ describe('the recorder of a payment', () => {
       [businessId],
     )
     expect(rows.map(({ payload }) => payload.includes(collector.id))).toEqual([false])
+  })
+
+  test.each<[RecordedBy, RecorderKind, string]>([
+    ['notification', RecorderKind.NOTIFICATION, ''],
+    ['reconciliation', RecorderKind.RECONCILIATION, ''],
+    ['token:tok_1', RecorderKind.TOKEN, 'tok_1'],
+    ['token:spiffe://shop/a:b', RecorderKind.TOKEN, 'spiffe://shop/a:b'],
+    ['statement:tok_1', RecorderKind.STATEMENT, 'tok_1'],
+    ['sandbox:tok_1', RecorderKind.SANDBOX, 'tok_1'],
+    ['assignment:TOK_2', RecorderKind.ASSIGNMENT, 'TOK_2'],
+  ])('recorded by %s names the credential only to those who may see it', (recordedBy, kind, id) => {
+    expect(toRecorderMessage(recordedBy, true)).toMatchObject({ kind, id })
+    expect(toRecorderMessage(recordedBy, false)).toMatchObject({ kind, id: '' })
   })
 })
