@@ -3,7 +3,6 @@ import {
   type Claim,
   claimDeliveries,
   createUnclearClaims,
-  failClaims,
   releaseClaims,
 } from '../../../src/webhooks/deliveries/claim-deliveries.ts'
 import {
@@ -11,8 +10,8 @@ import {
   completeAttempts,
 } from '../../../src/webhooks/deliveries/record-attempt.ts'
 import { dispatchEvents } from '../../../src/webhooks/dispatch.ts'
-import { accountEvent, logEvents, openWebhooks, paymentEvent } from '../fixture.ts'
-import { addEndpoint, clientOf, movableClock, useWebhooks } from '../harness.ts'
+import { logEvents, openWebhooks, paymentEvent } from '../fixture.ts'
+import { addEndpoint, useWebhooks } from '../harness.ts'
 
 const harness = useWebhooks()
 const pool = () => harness.database.durablePool
@@ -51,17 +50,6 @@ async function claim(endpointId: string, atMs: number): Promise<Claim | undefine
   return claims[0]
 }
 
-/** A process claims a delivery and is late: another one has claimed it meanwhile. */
-async function claimTwice() {
-  const endpointId = await createDelivery()
-  const late = (await claim(endpointId, nowMs)) as Claim
-  expect(await claim(endpointId, nowMs + LEASE_MS - 1)).toBeUndefined()
-  const atMs = nowMs + LEASE_MS
-  const current = (await claim(endpointId, atMs)) as Claim
-  expect(current.id).toBe(late.id)
-  return { endpointId, late, current, atMs }
-}
-
 const completionOf = ({ id, position, fence }: Claim, error = ''): Completion => ({
   ...{
     id,
@@ -85,103 +73,6 @@ async function rowOf(endpointId: string) {
   return rows[0]
 }
 
-const LATE: [string, (late: Claim) => Promise<unknown>][] = [
-  ['success', (late) => completeAttempts(pool(), [completionOf(late)])],
-  ['failure', (late) => completeAttempts(pool(), [completionOf(late, 'responded with 500')])],
-  ['release', (late) => releaseClaims(pool(), [late])],
-  ['end as failed', (late) => failClaims(pool(), [late], nowMs, 'its event was deleted')],
-]
-
-test.each(LATE)(
-  'a late %s changes nothing while another process attempts the delivery',
-  async (_name, act) => {
-    const { endpointId, late, current, atMs } = await claimTwice()
-    const before = await rowOf(endpointId)
-    expect(before).toMatchObject({ state: 'PENDING', attempts: 0 })
-    const result = await act(late)
-    if (result !== undefined) expect(result).toEqual([undefined])
-    expect(await rowOf(endpointId)).toEqual(before)
-    // So no process sends it again, and the attempt in progress is recorded.
-    expect(await claim(endpointId, atMs + LEASE_MS - 1)).toBeUndefined()
-    expect(await completeAttempts(pool(), [completionOf(current)])).not.toEqual([undefined])
-    expect(await rowOf(endpointId)).toMatchObject({ state: 'DELIVERED', attempts: 1, earlier: 0 })
-  },
-)
-
-test.each(['', 'responded with 500'])(
-  'a completion that is repeated counts one attempt (%j)',
-  async (error) => {
-    const { endpointId, current } = await claimTwice()
-    const completion = completionOf(current, error)
-    expect(await completeAttempts(pool(), [completion])).not.toEqual([undefined])
-    const once = await rowOf(endpointId)
-    expect(once).toMatchObject({ attempts: 1, earlier: 0, leased_until: null })
-    expect(await completeAttempts(pool(), [completion])).toEqual([undefined])
-    expect(await rowOf(endpointId)).toEqual(once)
-    // It is due again only if it failed, and then.
-    expect(await claim(endpointId, nowMs + 999)).toBeUndefined()
-    expect((await claim(endpointId, nowMs + 1_000)) !== undefined).toBe(error !== '')
-  },
-)
-
-test('an event is dispatched once, to the endpoints of its business and mode that there were', async () => {
-  const webhooks = idle()
-  const [businessId, otherId] = [await harness.business(), await harness.business()]
-  await logEvents(harness.database, [paymentEvent(businessId)])
-  const own = await addEndpoint(webhooks, businessId, DEAF)
-  const accounts = await addEndpoint(webhooks, businessId, DEAF, { kinds: ['ACCOUNT_CREATED'] })
-  await addEndpoint(webhooks, businessId, DEAF, { live: false })
-  await addEndpoint(webhooks, otherId, DEAF)
-  await logEvents(harness.database, [paymentEvent(businessId), accountEvent(businessId)])
-  expect(await dispatch()).toMatchObject({ events: 3, deliveries: 2 })
-  const { rows } = await pool().query(
-    'select endpoint_id as id, sequence::int from webhook_delivery order by sequence',
-  )
-  expect(rows).toEqual([
-    { id: own.id, sequence: 2 },
-    { id: accounts.id, sequence: 3 },
-  ])
-  expect(await dispatch()).toEqual({ events: 0, deliveries: 0, claimed: [] })
-})
-
-test('an expired secret does not sign, however the delivery was claimed', async () => {
-  const webhooks = idle()
-  const businessId = await harness.business()
-  const { id } = await addEndpoint(webhooks, businessId, DEAF)
-  await clientOf(webhooks).rotateSecret({ endpointId: id })
-  const numbersOf = async () => {
-    await logEvents(harness.database, [paymentEvent(businessId)])
-    const { claimed } = await dispatch([{ endpointId: id, share: 1 }])
-    const asMade = claimed[0]!.secrets.map((secret) => secret.readInt32BE(0))
-    const claimedLater = (await claim(id, nowMs + LEASE_MS))!.secrets.map(({ number }) => number)
-    return [asMade, claimedLater]
-  }
-  const both = [2, 1]
-  expect(await numbersOf()).toEqual([both, both])
-  await pool().query('update webhook_secret set expires_at = $1 where number = 1', [
-    new Date(nowMs),
-  ])
-  expect(await numbersOf()).toEqual([[2], [2]])
-})
-
-test('redelivering, and the end of an endpoint, do not touch an attempt in progress', async () => {
-  const clock = movableClock()
-  const webhooks = idle({ clock })
-  const endpointId = await createDelivery(webhooks)
-  const { id: deliveryId } = (await claim(endpointId, clock.now())) as Claim
-  const before = await rowOf(endpointId)
-  await clientOf(webhooks).redeliver({ deliveryId })
-  expect(await rowOf(endpointId)).toEqual(before)
-  await clientOf(webhooks).deleteEndpoint({ endpointId })
-  expect(await webhooks.retention.run()).toMatchObject({ expired: 0 })
-  clock.advance(LEASE_MS)
-  expect(await webhooks.retention.run()).toMatchObject({ expired: 1 })
-  expect(await rowOf(endpointId)).toMatchObject({
-    state: 'FAILED',
-    failure: 'the endpoint was removed',
-  })
-})
-
 test('a process that released a delivery records no attempt of it', async () => {
   const endpointId = await createDelivery()
   const released = (await claim(endpointId, nowMs)) as Claim
@@ -193,16 +84,6 @@ test('a process that released a delivery records no attempt of it', async () => 
     leased_until: null,
   })
   expect(await claim(endpointId, nowMs)).toMatchObject({ id: released.id, attempts: 0 })
-})
-
-test('a delivery of a deleted endpoint is not claimed', async () => {
-  const endpointId = await createDelivery()
-  const change = (at: string) =>
-    pool().query(`update webhook_endpoint set deleted_at = ${at} where id = $1`, [endpointId])
-  await change('now()')
-  expect(await claim(endpointId, nowMs)).toBeUndefined()
-  await change('null')
-  expect(await claim(endpointId, nowMs)).toBeDefined()
 })
 
 test('a claim whose result is lost is released, and no other claim with it', async () => {
