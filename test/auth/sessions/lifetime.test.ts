@@ -9,6 +9,7 @@ import { epochMs } from '../../../src/postgres/epoch-ms.ts'
 import { useDatabase } from '../../support/database.ts'
 import { MASTER_KEY } from '../../support/master-key.ts'
 import { createTestRuntime } from '../../support/runtime.ts'
+import { waitUntil } from '../../support/wait-for.ts'
 
 const db = useDatabase()
 
@@ -52,6 +53,21 @@ test('ends after it was idle for its time, although a stream watches it', async 
   clock.nowMs += 1
   expect(await authenticate(secret, 'watch')).toBeUndefined()
   expect(await lastUseOf(secret)).toBe(START_MS)
+})
+
+test('lasts while it is used, up to its greatest age', async () => {
+  const { clock, authenticate, signIn } = sessionsAt(START_MS)
+  const { secret, expiresAtMs } = (await signIn({ token: ADMIN_TOKEN }, SOURCE))!
+  expect(expiresAtMs).toBe(START_MS + 12 * HOUR_MS)
+  while (clock.nowMs + 30 * MINUTE_MS < expiresAtMs) {
+    clock.nowMs += 30 * MINUTE_MS
+    expect(await authenticate(secret, 'use')).toBeDefined()
+    await waitUntil(async () => (await lastUseOf(secret)) === clock.nowMs)
+  }
+  clock.nowMs = expiresAtMs - 1
+  expect(await authenticate(secret, 'use')).toBeDefined()
+  clock.nowMs = expiresAtMs
+  expect(await authenticate(secret, 'use')).toBeUndefined()
 })
 
 test('of ADMIN_TOKEN ends when ADMIN_TOKEN changes or is removed', async () => {
