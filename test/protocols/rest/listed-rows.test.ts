@@ -85,30 +85,6 @@ test('a session id used at two banks returns both, and each look-up says so', as
   expect([refused.status, refused.body.errors[0].field]).toEqual([422, 'session_id'])
 })
 
-test('a list refuses a filter that it does not know, and names those that it does', async () => {
-  const refused = await service.post('listTransactions/', key, { statuss: 'FAILED', page_size: 1 })
-  expect(refused.status).toBe(422)
-  expect(refused.body.errors).toEqual([
-    {
-      field: 'statuss',
-      message: expect.stringMatching(/^is not a field of this request; known: page_size, .*status/),
-    },
-  ])
-  expect((await service.post('listEvents/', key, { from: 1 })).status).toBe(422)
-  // Other requests take fields of later versions.
-  const { status } = await service.post('getTransaction/', key, { session_id: 'none', more: 1 })
-  expect(status).toBe(404)
-})
-
-test('listEvents says whether more events follow', async () => {
-  const { body } = await service.post('listEvents/', key, { limit: 1 })
-  expect([body.data.events.length, body.data.has_more]).toEqual([1, true])
-  const all = await service.post('listEvents/', key, { limit: 500 })
-  expect(all.body.data.has_more).toBe(false)
-  const exact = await service.post('listEvents/', key, { limit: all.body.data.events.length })
-  expect(exact.body.data.has_more).toBe(false)
-})
-
 test('the displayed name of a bank is a setting, in responses and in events', async () => {
   expect((await open('PROVIDUS')).bank_name).toBe('Providus MFB')
   const { body } = await service.post('listEvents/', key, {})
