@@ -3,6 +3,7 @@ import {
   type Claim,
   claimDeliveries,
   createUnclearClaims,
+  failClaims,
   releaseClaims,
 } from '../../../src/webhooks/deliveries/claim-deliveries.ts'
 import {
@@ -11,7 +12,7 @@ import {
 } from '../../../src/webhooks/deliveries/record-attempt.ts'
 import { dispatchEvents } from '../../../src/webhooks/dispatch.ts'
 import { logEvents, openWebhooks, paymentEvent } from '../fixture.ts'
-import { addEndpoint, useWebhooks } from '../harness.ts'
+import { addEndpoint, clientOf, movableClock, useWebhooks } from '../harness.ts'
 
 const harness = useWebhooks()
 const pool = () => harness.database.durablePool
@@ -50,6 +51,17 @@ async function claim(endpointId: string, atMs: number): Promise<Claim | undefine
   return claims[0]
 }
 
+/** A process claims a delivery and is late: another one has claimed it meanwhile. */
+async function claimTwice() {
+  const endpointId = await createDelivery()
+  const late = (await claim(endpointId, nowMs)) as Claim
+  expect(await claim(endpointId, nowMs + LEASE_MS - 1)).toBeUndefined()
+  const atMs = nowMs + LEASE_MS
+  const current = (await claim(endpointId, atMs)) as Claim
+  expect(current.id).toBe(late.id)
+  return { endpointId, late, current, atMs }
+}
+
 const completionOf = ({ id, position, fence }: Claim, error = ''): Completion => ({
   ...{
     id,
@@ -72,6 +84,63 @@ async function rowOf(endpointId: string) {
   expect(rows).toHaveLength(1)
   return rows[0]
 }
+
+const LATE: [string, (late: Claim) => Promise<unknown>][] = [
+  ['success', (late) => completeAttempts(pool(), [completionOf(late)])],
+  ['failure', (late) => completeAttempts(pool(), [completionOf(late, 'responded with 500')])],
+  ['release', (late) => releaseClaims(pool(), [late])],
+  ['end as failed', (late) => failClaims(pool(), [late], nowMs, 'its event was deleted')],
+]
+
+test.each(LATE)(
+  'a late %s changes nothing while another process attempts the delivery',
+  async (_name, act) => {
+    const { endpointId, late, current, atMs } = await claimTwice()
+    const before = await rowOf(endpointId)
+    expect(before).toMatchObject({ state: 'PENDING', attempts: 0 })
+    const result = await act(late)
+    if (result !== undefined) expect(result).toEqual([undefined])
+    expect(await rowOf(endpointId)).toEqual(before)
+    // So no process sends it again, and the attempt in progress is recorded.
+    expect(await claim(endpointId, atMs + LEASE_MS - 1)).toBeUndefined()
+    expect(await completeAttempts(pool(), [completionOf(current)])).not.toEqual([undefined])
+    expect(await rowOf(endpointId)).toMatchObject({ state: 'DELIVERED', attempts: 1, earlier: 0 })
+  },
+)
+
+test.each(['', 'responded with 500'])(
+  'a completion that is repeated counts one attempt (%j)',
+  async (error) => {
+    const { endpointId, current } = await claimTwice()
+    const completion = completionOf(current, error)
+    expect(await completeAttempts(pool(), [completion])).not.toEqual([undefined])
+    const once = await rowOf(endpointId)
+    expect(once).toMatchObject({ attempts: 1, earlier: 0, leased_until: null })
+    expect(await completeAttempts(pool(), [completion])).toEqual([undefined])
+    expect(await rowOf(endpointId)).toEqual(once)
+    // It is due again only if it failed, and then.
+    expect(await claim(endpointId, nowMs + 999)).toBeUndefined()
+    expect((await claim(endpointId, nowMs + 1_000)) !== undefined).toBe(error !== '')
+  },
+)
+
+test('redelivering, and the end of an endpoint, do not touch an attempt in progress', async () => {
+  const clock = movableClock()
+  const webhooks = idle({ clock })
+  const endpointId = await createDelivery(webhooks)
+  const { id: deliveryId } = (await claim(endpointId, clock.now())) as Claim
+  const before = await rowOf(endpointId)
+  await clientOf(webhooks).redeliver({ deliveryId })
+  expect(await rowOf(endpointId)).toEqual(before)
+  await clientOf(webhooks).deleteEndpoint({ endpointId })
+  expect(await webhooks.retention.run()).toMatchObject({ expired: 0 })
+  clock.advance(LEASE_MS)
+  expect(await webhooks.retention.run()).toMatchObject({ expired: 1 })
+  expect(await rowOf(endpointId)).toMatchObject({
+    state: 'FAILED',
+    failure: 'the endpoint was removed',
+  })
+})
 
 test('a process that released a delivery records no attempt of it', async () => {
   const endpointId = await createDelivery()
