@@ -2,7 +2,6 @@ import pino from 'pino'
 import { Registry } from 'prom-client'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { epochMs } from '../../src/postgres/epoch-ms.ts'
-import { addHoliday, removeHoliday } from '../../src/settlement/change-terms.ts'
 import { readBalance } from '../../src/settlement/get-balance.ts'
 import { countOverdue, registerSettlementMetrics } from '../../src/settlement/overdue.ts'
 import { claimDue, postponeDue } from '../../src/settlement/runs/advance-settlements.ts'
@@ -10,17 +9,8 @@ import { followPayments } from '../../src/settlement/sweep-due.ts'
 import { readCalendar } from '../../src/settlement/terms.ts'
 import { tamper, useDatabase } from '../support/database.ts'
 import { beginTimeline, sequence, writeEvents } from '../support/events.ts'
-import { SYSTEM } from '../support/operator.ts'
 import { createTestRuntime } from '../support/runtime.ts'
-import {
-  createInstance,
-  INSTANT,
-  incoming,
-  insertBusiness,
-  openTestAccount,
-  payAt,
-  testClock,
-} from './fixture.ts'
+import { createInstance, INSTANT, incoming, insertBusiness, payAt, testClock } from './fixture.ts'
 
 const db = useDatabase(8)
 const DAY_MS = 86_400_000
@@ -91,58 +81,6 @@ describe('the index of what is due', () => {
     await pay(accountNumber, 3, firstAtMs + 2 * DAY_MS)
     await followPayments(instance)
     expect(await dueOf(id)).toEqual(due)
-  })
-
-  test('follows changes of the terms at once', async () => {
-    const { id, accountNumber } = await insertBusiness(instance.durablePool)
-    await pay(accountNumber)
-    await followPayments(instance)
-    for (const workingDays of [30, 2]) {
-      await instance.setTerms(id, { workingDays, cutOffMinutes: 60 })
-      expect((await dueOf(id)).due_at_ms).toBe(await settlesAt(id, clock.now()))
-    }
-    await instance.setTerms(id, INSTANT)
-    expect((await dueOf(id)).due_at_ms).toBe(clock.now())
-  })
-
-  test('has each mode: a settlement of one leaves the other, and hides none of its payments', async () => {
-    const { id, accountNumber } = await insertBusiness(instance.durablePool)
-    const inTest = await openTestAccount(instance.durablePool, accountNumber)
-    const listed = async () => [Boolean(await dueOf(id)), Boolean(await dueOf(id, false))]
-    await pay(accountNumber, 5)
-    await pay(inTest)
-    await followPayments(instance)
-    expect(await listed()).toEqual([true, true])
-    await instance.settleNow(id)
-    expect(await listed()).toEqual([false, true])
-    await instance.settleNow(id, { live: false })
-    expect(await listed()).toEqual([false, false])
-    // Their numbers are lower than those that the settlement of live payments has reached.
-    await pay(inTest)
-    await followPayments(instance)
-    expect(await listed()).toEqual([false, true])
-    // And now they are higher.
-    await pay(inTest, 6)
-    await instance.settleNow(id)
-    expect(await listed()).toEqual([false, true])
-  })
-
-  test('follows changes of the holidays with the next run', async () => {
-    const { id, accountNumber } = await insertBusiness(instance.durablePool)
-    await pay(accountNumber)
-    await followPayments(instance)
-    const before = (await dueOf(id)).due_at_ms
-    const day = new Date(before + HOUR_MS).toISOString().slice(0, 10)
-    await addHoliday(db.database.orm, { day, name: 'A day off' }, SYSTEM)
-    await instance.job.run()
-    const during = (await dueOf(id)).due_at_ms
-    expect(during).toBeGreaterThan(before)
-    expect(during).toBe(await settlesAt(id, clock.now()))
-    await removeHoliday(db.database.orm, day, SYSTEM)
-    await instance.job.run()
-    expect((await dueOf(id)).due_at_ms).toBe(before)
-    // These repairs were requested.
-    expect(logged).toEqual([])
   })
 })
 
