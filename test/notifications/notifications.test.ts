@@ -77,19 +77,6 @@ describe('a payment that the bank confirms', () => {
     expect(rows).toEqual([{ recorded_by: 'notification' }])
   })
 
-  test('is recorded once, however often and with whichever session id the bank reports it', async () => {
-    const to = await payee(service)
-    const reported = payment(to.accountNumber)
-    const without = pay({ ...reported, session: '' })
-    const responses = await Promise.all(
-      [reported, reported, without, reported, without].map((each) => notify(service, each)),
-    )
-    for (const { text } of responses) expect(['RECORDED', 'DUPLICATE']).toContain(text)
-    pay(reported)
-    expect((await notify(service, reported)).text).toBe('DUPLICATE')
-    expect(await recordedIn(service, to)).toHaveLength(1)
-  })
-
   test('goes to manual review if another payment has its session id', async () => {
     const to = await payee(service)
     const first = pay(payment(to.accountNumber))
@@ -101,28 +88,6 @@ describe('a payment that the bank confirms', () => {
 })
 
 describe('a payment that the bank does not confirm', () => {
-  test('is recorded when its notification is repeated, even if all tries ended unconfirmed', async () => {
-    const to = await payee(service)
-    const reported = payment(to.accountNumber)
-    expect((await notify(service, reported)).text).toBe('UNCONFIRMED')
-    await query(
-      `update bank_notification set tries = 53, received_at = received_at - interval '2 days'
-        where bank_key = $1`,
-      [reported.key],
-    )
-    await hurry(reported.key)
-    await waitFor(async () => {
-      expect(await stored(reported.key)).toMatchObject([
-        { state: 'PROCESSED', outcome: 'UNCONFIRMED' },
-      ])
-    })
-    pay(reported)
-    expect((await notify(service, reported)).text).toBe('RECORDED')
-    expect(await recordedIn(service, to)).toHaveLength(1)
-    expect(await stored(reported.key)).toMatchObject([{ state: 'PROCESSED', outcome: 'RECORDED' }])
-    expect((await notify(service, reported)).text).toBe('DUPLICATE')
-  })
-
   test('is retried by the bank or by the service if the bank does not respond to the requery', async () => {
     const to = await payee(service)
     const reported = pay(payment(to.accountNumber))
