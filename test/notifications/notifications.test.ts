@@ -88,6 +88,28 @@ describe('a payment that the bank confirms', () => {
 })
 
 describe('a payment that the bank does not confirm', () => {
+  test('is recorded when its notification is repeated, even if all tries ended unconfirmed', async () => {
+    const to = await payee(service)
+    const reported = payment(to.accountNumber)
+    expect((await notify(service, reported)).text).toBe('UNCONFIRMED')
+    await query(
+      `update bank_notification set tries = 53, received_at = received_at - interval '2 days'
+        where bank_key = $1`,
+      [reported.key],
+    )
+    await hurry(reported.key)
+    await waitFor(async () => {
+      expect(await stored(reported.key)).toMatchObject([
+        { state: 'PROCESSED', outcome: 'UNCONFIRMED' },
+      ])
+    })
+    pay(reported)
+    expect((await notify(service, reported)).text).toBe('RECORDED')
+    expect(await recordedIn(service, to)).toHaveLength(1)
+    expect(await stored(reported.key)).toMatchObject([{ state: 'PROCESSED', outcome: 'RECORDED' }])
+    expect((await notify(service, reported)).text).toBe('DUPLICATE')
+  })
+
   test('is retried by the bank or by the service if the bank does not respond to the requery', async () => {
     const to = await payee(service)
     const reported = pay(payment(to.accountNumber))

@@ -10,7 +10,15 @@ import { readCalendar } from '../../src/settlement/terms.ts'
 import { tamper, useDatabase } from '../support/database.ts'
 import { beginTimeline, sequence, writeEvents } from '../support/events.ts'
 import { createTestRuntime } from '../support/runtime.ts'
-import { createInstance, INSTANT, incoming, insertBusiness, payAt, testClock } from './fixture.ts'
+import {
+  createInstance,
+  INSTANT,
+  incoming,
+  insertBusiness,
+  openTestAccount,
+  payAt,
+  testClock,
+} from './fixture.ts'
 
 const db = useDatabase(8)
 const DAY_MS = 86_400_000
@@ -81,6 +89,40 @@ describe('the index of what is due', () => {
     await pay(accountNumber, 3, firstAtMs + 2 * DAY_MS)
     await followPayments(instance)
     expect(await dueOf(id)).toEqual(due)
+  })
+
+  test('follows changes of the terms at once', async () => {
+    const { id, accountNumber } = await insertBusiness(instance.durablePool)
+    await pay(accountNumber)
+    await followPayments(instance)
+    for (const workingDays of [30, 2]) {
+      await instance.setTerms(id, { workingDays, cutOffMinutes: 60 })
+      expect((await dueOf(id)).due_at_ms).toBe(await settlesAt(id, clock.now()))
+    }
+    await instance.setTerms(id, INSTANT)
+    expect((await dueOf(id)).due_at_ms).toBe(clock.now())
+  })
+
+  test('has each mode: a settlement of one leaves the other, and hides none of its payments', async () => {
+    const { id, accountNumber } = await insertBusiness(instance.durablePool)
+    const inTest = await openTestAccount(instance.durablePool, accountNumber)
+    const listed = async () => [Boolean(await dueOf(id)), Boolean(await dueOf(id, false))]
+    await pay(accountNumber, 5)
+    await pay(inTest)
+    await followPayments(instance)
+    expect(await listed()).toEqual([true, true])
+    await instance.settleNow(id)
+    expect(await listed()).toEqual([false, true])
+    await instance.settleNow(id, { live: false })
+    expect(await listed()).toEqual([false, false])
+    // Their numbers are lower than those that the settlement of live payments has reached.
+    await pay(inTest)
+    await followPayments(instance)
+    expect(await listed()).toEqual([false, true])
+    // And now they are higher.
+    await pay(inTest, 6)
+    await instance.settleNow(id)
+    expect(await listed()).toEqual([false, true])
   })
 })
 

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
+import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import { SandboxService } from '../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
 import { RecorderKind } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import {
@@ -92,6 +93,20 @@ describe('if a live and a test account have the same number', () => {
   })
 })
 
+test('a payment into a test account is recorded although a live one of its session was returned', async () => {
+  const { id } = await service.business()
+  const inTest = await open(id, true)
+  const sessionId = newSession()
+  await transactions().recordPayment(payment('0000000000', sessionId))
+  const client = service.client(ReconciliationService)
+  const { payments } = await client.listUnmatchedPayments({ pageSize: 100 })
+  const returned = payments.find((each) => each.sessionId === sessionId)
+  await client.returnUnmatchedPayment({ unmatchedPaymentId: returned?.id ?? '', note: 'sent back' })
+  expect(
+    await transactions().recordPayment(payment(inTest.accountNumber, sessionId)),
+  ).toMatchObject({ outcome: RecordOutcome.RECORDED, transaction: { live: false } })
+})
+
 test('a report of a real bank never credits a test account', async () => {
   const { id } = await service.business()
   const [live, inTest] = [await open(id, false), await open(id, true)]
@@ -116,6 +131,32 @@ test('a report of a real bank never credits a test account', async () => {
   ])
   expect(rows).toEqual([])
   expect(await notify(inTest.accountNumber, false)).toMatchObject({ outcome: 'RECORDED' })
+})
+
+test('a test transfer does not block a real payment with the same session', async () => {
+  const { id } = await service.business()
+  const [live, inTest] = [await open(id, false), await open(id, true)]
+  const sessionId = newSession()
+  const transfer = { accountNumber: inTest.accountNumber, amountMinor: 7n, sessionId }
+  expect(await sandbox().simulateTransfer(transfer)).toMatchObject({
+    outcome: RecordOutcome.RECORDED,
+  })
+  const real = payment(live.accountNumber, sessionId)
+  expect(await transactions().recordPayment(real)).toMatchObject({
+    outcome: RecordOutcome.RECORDED,
+    transaction: { live: true, amountMinor: 100n },
+  })
+  expect(await transactions().recordPayment(real)).toMatchObject({
+    outcome: RecordOutcome.DUPLICATE,
+    transaction: { live: true },
+  })
+  expect(await sandbox().simulateTransfer(transfer)).toMatchObject({
+    outcome: RecordOutcome.DUPLICATE,
+    transaction: { live: false },
+  })
+  // An internal caller names no mode and gets the live transaction.
+  const found = await transactions().getTransaction({ businessId: id, sessionId })
+  expect(found.transaction).toMatchObject({ live: true, amountMinor: 100n })
 })
 
 test('a report for a test account that closes at that moment is compared with the live payment of its session', async () => {

@@ -16,8 +16,8 @@ import { openAccount, type Payment, paymentInto, storedOf, transactionsOf } from
 
 const service = useSharedService()
 
-const { PENDING } = TransactionStatus
-const { RECORDED, DUPLICATE, UNMATCHED } = RecordOutcome
+const { PENDING, FAILED } = TransactionStatus
+const { RECORDED, DUPLICATE, UNMATCHED, CONFLICT } = RecordOutcome
 
 let sessions = 0
 
@@ -73,6 +73,21 @@ describe('a payment', () => {
     })
   })
 
+  test('for an unknown account is stored once as unmatched and credits no business', async () => {
+    const { record, stored } = await session()
+    for (let copy = 0; copy < 3; copy++) {
+      const { outcome, transaction } = await record({ accountNumber: '9999999999' })
+      expect([outcome, transaction]).toEqual([UNMATCHED, undefined])
+    }
+    expect(await stored()).toEqual({
+      transactions: [],
+      postings: [],
+      events: [{ kind: 'PAYMENT_UNMATCHED' }],
+      conflicts: [],
+      unmatched: [{ account_number: '9999999999', amount_minor: '100000', status: 'SUCCESS' }],
+    })
+  })
+
   test('for the number of an account at another bank is unmatched', async () => {
     const { record } = await session()
     expect((await record({ bank: Bank.BANK_PROVIDUS })).outcome).toBe(UNMATCHED)
@@ -123,6 +138,31 @@ describe('a payment', () => {
       .client(ReconciliationService)
       .returnUnmatchedPayment({ unmatchedPaymentId: rows[0].id, note: 'sent back' })
     expect((await record()).outcome).toBe(RECORDED)
+  })
+
+  test('that conflicts with the recorded one is stored once for manual review, and nothing else changes', async () => {
+    const { account, record, stored } = await session()
+    const { transaction } = await record()
+    const before = await stored()
+    const { number: elsewhere } = await openAccount(service)
+    const conflicting: Payment[] = [
+      { amountMinor: 100_001n },
+      { accountNumber: elsewhere },
+      { accountNumber: '9999999999' },
+      { status: FAILED },
+    ]
+    for (const payment of [...conflicting, ...conflicting]) {
+      expect(await record(payment)).toMatchObject({ outcome: CONFLICT, transaction })
+    }
+    const { conflicts, ...rest } = await stored()
+    expect(rest).toEqual({ ...before, conflicts: undefined })
+    expect(conflicts).toHaveLength(4)
+    expect(conflicts).toContainEqual({
+      account_number: account.number,
+      amount_minor: '100001',
+      status: 'SUCCESS',
+    })
+    expect(rest.unmatched).toEqual([])
   })
 })
 

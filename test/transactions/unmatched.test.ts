@@ -135,6 +135,19 @@ describe('an assigned payment', () => {
   })
 })
 
+test('a returned payment is not recorded if its account opens later and the bank reports it again', async () => {
+  bank.nextNumber = '3888888888'
+  const reported = await arrive('3888888888')
+  const { payment: returned } = await giveBack(reported)
+  expect(returned).toMatchObject({ resolution: Resolution.RETURNED, note: 'sent back' })
+  const to = await payee(service)
+  expect(to.accountNumber).toBe('3888888888')
+  expect((await notify(service, { ...reported, session: '' })).text).toBe('DUPLICATE')
+  expect(await recordDirectly(reported)).toBe(RecordOutcome.UNMATCHED)
+  expect(await recordedIn(service, to)).toEqual([])
+  await expect(assign(reported, to)).rejects.toMatchObject({ code: Code.FailedPrecondition })
+})
+
 test('a test payment with the same details hides no unmatched payment, nor blocks its return', async () => {
   const reported = await arrive('3555555555')
   const { id: businessId } = await service.business()

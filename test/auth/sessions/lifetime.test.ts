@@ -109,3 +109,16 @@ test('is deleted long after its end', async () => {
   await signIn({ token: ADMIN_TOKEN }, SOURCE)
   expect(await count()).toBe(1)
 })
+
+test('is refused beyond a hundred of one caller at once', async () => {
+  const { clock, signIn } = sessionsAt(START_MS + 48 * HOUR_MS)
+  const begin = () => signIn({ token: ADMIN_TOKEN }, SOURCE)
+  for (let i = 0; i < 98; i++) await begin()
+  // Fewer than there are connections: none of them waits for one.
+  const begun = await Promise.allSettled(Array.from({ length: 8 }, begin))
+  expect(begun.filter(({ status }) => status === 'fulfilled')).toHaveLength(2)
+  await expect(begin()).rejects.toMatchObject({ reason: 'rate_limited' })
+  // What was idle for too long has ended.
+  clock.nowMs += HOUR_MS
+  expect(await begin()).toBeDefined()
+})

@@ -44,6 +44,7 @@ export const RULES: readonly Rules[] = [
     files: [
       'deliveries/concurrency-limiter.ts',
       'deliveries/retry.ts',
+      'endpoints/endpoint.ts',
       'sender/address-guard.ts',
       'sender/body.ts',
       'sender/failure-text.ts',
@@ -51,7 +52,7 @@ export const RULES: readonly Rules[] = [
     ],
     tests: [
       'deliveries/{concurrency-limiter,retry}.test.ts',
-      'endpoints/{endpoint-url,signing-secret}.test.ts',
+      'endpoints/{endpoint,endpoint-url,signing-secret}.test.ts',
       'sender/{body,body-kinds,failure-text,send-delivery,sign}.test.ts',
     ],
   },

@@ -11,7 +11,7 @@ import {
   completeAttempts,
 } from '../../../src/webhooks/deliveries/record-attempt.ts'
 import { dispatchEvents } from '../../../src/webhooks/dispatch.ts'
-import { logEvents, openWebhooks, paymentEvent } from '../fixture.ts'
+import { accountEvent, logEvents, openWebhooks, paymentEvent } from '../fixture.ts'
 import { addEndpoint, clientOf, movableClock, useWebhooks } from '../harness.ts'
 
 const harness = useWebhooks()
@@ -124,6 +124,46 @@ test.each(['', 'responded with 500'])(
   },
 )
 
+test('an event is dispatched once, to the endpoints of its business and mode that there were', async () => {
+  const webhooks = idle()
+  const [businessId, otherId] = [await harness.business(), await harness.business()]
+  await logEvents(harness.database, [paymentEvent(businessId)])
+  const own = await addEndpoint(webhooks, businessId, DEAF)
+  const accounts = await addEndpoint(webhooks, businessId, DEAF, { kinds: ['ACCOUNT_CREATED'] })
+  await addEndpoint(webhooks, businessId, DEAF, { live: false })
+  await addEndpoint(webhooks, otherId, DEAF)
+  await logEvents(harness.database, [paymentEvent(businessId), accountEvent(businessId)])
+  expect(await dispatch()).toMatchObject({ events: 3, deliveries: 2 })
+  const { rows } = await pool().query(
+    'select endpoint_id as id, sequence::int from webhook_delivery order by sequence',
+  )
+  expect(rows).toEqual([
+    { id: own.id, sequence: 2 },
+    { id: accounts.id, sequence: 3 },
+  ])
+  expect(await dispatch()).toEqual({ events: 0, deliveries: 0, claimed: [] })
+})
+
+test('an expired secret does not sign, however the delivery was claimed', async () => {
+  const webhooks = idle()
+  const businessId = await harness.business()
+  const { id } = await addEndpoint(webhooks, businessId, DEAF)
+  await clientOf(webhooks).rotateSecret({ endpointId: id })
+  const numbersOf = async () => {
+    await logEvents(harness.database, [paymentEvent(businessId)])
+    const { claimed } = await dispatch([{ endpointId: id, share: 1 }])
+    const asMade = claimed[0]!.secrets.map((secret) => secret.readInt32BE(0))
+    const claimedLater = (await claim(id, nowMs + LEASE_MS))!.secrets.map(({ number }) => number)
+    return [asMade, claimedLater]
+  }
+  const both = [2, 1]
+  expect(await numbersOf()).toEqual([both, both])
+  await pool().query('update webhook_secret set expires_at = $1 where number = 1', [
+    new Date(nowMs),
+  ])
+  expect(await numbersOf()).toEqual([[2], [2]])
+})
+
 test('redelivering, and the end of an endpoint, do not touch an attempt in progress', async () => {
   const clock = movableClock()
   const webhooks = idle({ clock })
@@ -153,6 +193,16 @@ test('a process that released a delivery records no attempt of it', async () => 
     leased_until: null,
   })
   expect(await claim(endpointId, nowMs)).toMatchObject({ id: released.id, attempts: 0 })
+})
+
+test('a delivery of a deleted endpoint is not claimed', async () => {
+  const endpointId = await createDelivery()
+  const change = (at: string) =>
+    pool().query(`update webhook_endpoint set deleted_at = ${at} where id = $1`, [endpointId])
+  await change('now()')
+  expect(await claim(endpointId, nowMs)).toBeUndefined()
+  await change('null')
+  expect(await claim(endpointId, nowMs)).toBeDefined()
 })
 
 test('a claim whose result is lost is released, and no other claim with it', async () => {

@@ -42,6 +42,18 @@ test('an event is delivered by polling without a wake-up', async () => {
   await peer.next()
 })
 
+test('events are dispatched only once by two instances', async () => {
+  const { peer, business, id } = await setUp()
+  harness.started()
+  const events = Array.from({ length: 300 }, () => paymentEvent(business))
+  for (let at = 0; at < events.length; at += 30) {
+    await harness.publish(...events.slice(at, at + 30))
+  }
+  await harness.allCompleted(id)
+  const ids = peer.requests.map((request) => request.headers['webhook-id'])
+  expect(ids.sort()).toEqual(events.map((event) => event.id).sort())
+})
+
 test('an endpoint that hangs does not delay another, even if a hundred hang', async () => {
   const webhooks = harness.started({ requestTimeoutMs: 60_000 })
   const hanging = await harness.receiver()

@@ -4,12 +4,25 @@ import { dispatchEvents } from '../../../src/webhooks/dispatch.ts'
 import type { Webhooks } from '../../../src/webhooks/webhooks.ts'
 import { nodesOf } from '../../postgres/explained-database.ts'
 import { explain } from '../../support/explained-client.ts'
+import type { ReceivedRequest } from '../../support/receiver.ts'
 import { openWebhooks, paymentEvent } from '../fixture.ts'
-import { addEndpoint, useWebhooks } from '../harness.ts'
+import { addEndpoint, clientOf, useWebhooks } from '../harness.ts'
 
 const harness = useWebhooks()
+
+const sequenceOf = ({ rawBody }: ReceivedRequest): number => JSON.parse(rawBody).data.sequence
 const payments = (businessId: string, count: number) =>
   Array.from({ length: count }, () => paymentEvent(businessId))
+
+/** An ordered endpoint at a receiver, served by two instances. */
+async function setUp() {
+  const [webhooks] = [harness.started(), harness.started()]
+  const receiver = await harness.receiver()
+  const businessId = await harness.business()
+  const endpointId = await addOrdered(webhooks, businessId, receiver.url)
+  const publish = (count: number) => harness.publish(...payments(businessId, count))
+  return { client: clientOf(webhooks), receiver, endpointId, publish }
+}
 
 async function addOrdered(
   webhooks: Webhooks,
@@ -20,6 +33,37 @@ async function addOrdered(
 }
 
 describe('an ordered endpoint', () => {
+  test('is sent again what it acknowledged or what was skipped, however long ago', async () => {
+    const { client, receiver, publish, endpointId } = await setUp()
+    await publish(3)
+    await harness.allCompleted(endpointId)
+    const [first, second] = await harness.deliveries(endpointId)
+    // The log moves on, so that claims move the place where they look from.
+    const other = await harness.business()
+    await harness.publish(...payments(other, 600))
+    await publish(1)
+    await receiver.waitFor((all) => all.length === 4)
+    await harness.allCompleted(endpointId)
+    const { rows } = await harness.database.durablePool.query(
+      'select ordered_from::int as "from" from webhook_endpoint where id = $1',
+      [endpointId],
+    )
+    expect(rows[0].from).toBeGreaterThan(500)
+    await client.redeliver({ deliveryId: first!.id })
+    await receiver.waitFor((all) => all.length === 5)
+    await harness.allCompleted(endpointId)
+    await harness.database.durablePool.query(
+      `update webhook_delivery set state = 'FAILED', failure = 'test' where id = $1`,
+      [second!.id],
+    )
+    await publish(1)
+    await receiver.waitFor((all) => all.length === 6)
+    const { recovered } = await client.recover({ endpointId, since: { seconds: 0n } })
+    expect(recovered).toBe(1n)
+    await receiver.waitFor((all) => all.length === 7)
+    expect(receiver.requests.map(sequenceOf)).toEqual([1, 2, 3, 4, 1, 5, 2])
+  })
+
   test('finds what is pending after any number of completed deliveries, some thousands at a time', async () => {
     const { durablePool } = harness.database
     const webhooks = openWebhooks(harness.database)

@@ -1,4 +1,5 @@
 import { fromBinary } from '@bufbuild/protobuf'
+import { durationFromMs } from '@bufbuild/protobuf/wkt'
 import { Code } from '@connectrpc/connect'
 import { expect, test } from 'vitest'
 import { EventSchema } from '../../../gen/inflow/event/v1/event_pb.ts'
@@ -128,6 +129,17 @@ const secretsOf = (endpointId: string) =>
       where endpoint_id = $1 order by number`,
     endpointId,
   )
+
+test('an endpoint has at most five active secrets, and without an overlap always a new one', async () => {
+  const { client, create } = await setUp()
+  const { id: endpointId } = await create()
+  for (let i = 0; i < 4; i++) await client.rotateSecret({ endpointId })
+  await expect(client.rotateSecret({ endpointId })).rejects.toMatchObject({
+    code: Code.ResourceExhausted,
+  })
+  await client.rotateSecret({ endpointId, overlap: durationFromMs(0) })
+  expect(await secretsOf(endpointId)).toEqual([{ number: 6, isLast: true }])
+})
 
 test('concurrent rotations give each secret its own number, and one never expires', async () => {
   const { client, create } = await setUp()
