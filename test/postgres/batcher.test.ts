@@ -41,21 +41,6 @@ function held(
   return { call, batches, started }
 }
 
-describe('a batch that fails', () => {
-  test('rejects its calls when it throws synchronously', async () => {
-    const call = createBatcher<number, number>({
-      itemsMax: 2,
-      batchesMax: 1,
-      queueMax: 10,
-      run: () => {
-        throw new Error('at once')
-      },
-    })
-    await expect(call(1)).rejects.toThrow('at once')
-    await expect(call(2)).rejects.toThrow('at once')
-  })
-})
-
 test('rejects calls beyond the bound of the queue as unavailable', async () => {
   const { call, batches, started } = held({ batchesMax: 1, itemsMax: 1, queueMax: 2 })
   const first = call(1)
