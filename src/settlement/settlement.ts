@@ -95,7 +95,9 @@ export const BEFORE_ALL = -(2n ** 62n)
 export const AFTER_ALL = 2n ** 62n
 
 /** The progress of a settlement in whole percent, 0 to 100. */
-export function percentDone(settlement: Settlement): number {
+export function percentDone(
+  settlement: Pick<Settlement, 'status' | 'fromSequence' | 'toSequence' | 'scannedSequence'>,
+): number {
   if (settlement.status === 'COMPLETED') return 100
   // The first settlement of a business starts below every sequence number.
   const from = settlement.fromSequence === BEFORE_ALL ? 0n : settlement.fromSequence

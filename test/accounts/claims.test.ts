@@ -149,21 +149,6 @@ describe('one call at a time asks the bank for an account', () => {
     expect(atBank).toHaveLength(1)
   })
 
-  test('one other call takes over with the same reference when the claim expires', async () => {
-    void create().catch(() => undefined)
-    await bankHas(1)
-    nowMs += 15_000
-    const others = [create(), create(), create()]
-    await bankHas(2)
-    expect(atBank[1]!.order).toMatchObject({ reference: atBank[0]!.order.reference, attempt: 2 })
-    expect(await claimedForMs()).toBe(15_000)
-    atBank[1]!.respond(opened())
-    const results = await Promise.all(others)
-    expect(new Set(results.map(({ account }) => account.accountNumber)).size).toBe(1)
-    expect(results.filter(({ replayed }) => !replayed)).toHaveLength(1)
-    expect(atBank).toHaveLength(2)
-  })
-
   test('a call that waited does not ask again for what the first left in manual review', async () => {
     const calls = [create(), create()]
     await bankHas(1)
@@ -183,24 +168,6 @@ describe('one call at a time asks the bank for an account', () => {
     ])
     nowMs += 60_000
     expect(await claimPending(durablePool, rows[0].id, nowMs, nowMs + 1_000)).toBeUndefined()
-  })
-
-  test('the next call has a full claim after the bank rejects the first', async () => {
-    const first = create()
-    await bankHas(1)
-    const second = create()
-    await until(
-      async () => sent,
-      (names) => names.includes('account-claim'),
-    )
-    nowMs += 9_000
-    const fields = [{ field: 'idNumber', message: 'was not recognised by the bank' }]
-    atBank[0]!.respond({ kind: 'rejected', fields })
-    await expect(first).rejects.toMatchObject({ reason: 'validation_failed' })
-    await bankHas(2)
-    expect(await claimedForMs()).toBe(15_000)
-    atBank[1]!.respond(opened())
-    expect((await second).replayed).toBe(false)
   })
 
   test('a call that waits longer than a claim lasts gets bank_unavailable', async () => {

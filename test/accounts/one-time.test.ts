@@ -9,6 +9,7 @@ import { useFakeBank } from '../support/fake-bank.ts'
 import { useService } from '../support/service.ts'
 import { waitFor, waitUntil } from '../support/wait-for.ts'
 import { data, openByKey, type ScopedBusiness, scopedBusiness } from '../thirdparty/scene.ts'
+import { paymentInto, transactionsOf } from '../transactions/fixture.ts'
 import { newBusiness } from '../transactions/variance/fixture.ts'
 
 const bank = useFakeBank()
@@ -162,6 +163,24 @@ describe('opening a one-time account', () => {
   })
 })
 
+test('of payments at once into a single-use account, one is NONE', async () => {
+  const shop = await newBusiness(service)
+  const { pay, number } = await shop.open({ singleUse: true, amount: 100 })
+  const [paid, batch] = await Promise.all([
+    Promise.all(Array.from({ length: 20 }, () => pay(100))),
+    transactionsOf(service).recordPayments({
+      payments: [1, 2, 3].map((at) =>
+        paymentInto(number, { sessionId: `at-once-${at}`, amountMinor: 10_000n }),
+      ),
+    }),
+  ])
+  const variances = [...paid, ...batch.results].map(({ transaction }) => transaction!.variance)
+  expect(variances.filter((each) => each === Variance.NONE)).toHaveLength(1)
+  expect(variances.filter((each) => each === Variance.REPEATED)).toHaveLength(22)
+  expect(await shop.balance()).toMatchObject({ pendingMinor: 10_000n })
+  expect((await shop.account()).terms?.usedAt).toBeDefined()
+})
+
 describe('the end of a one-time account', () => {
   test('an expired account ends by itself, with an event; payments are still recorded', async () => {
     const shop = await newBusiness(service)
@@ -256,17 +275,6 @@ describe('the end of a one-time account', () => {
       status: AccountStatus.ACTIVE,
     })
     expect(accounts).toEqual([])
-  })
-
-  test('an ended account may be closed: its payments are then unmatched', async () => {
-    const shop = await newBusiness(service)
-    const { pay } = await shop.open({ expiresIn: 3600, bank: 'PROVIDUS' })
-    await expire(shop.businessId)
-    await shop.ended()
-    const close = { businessId: shop.businessId, reference: 'order-1' }
-    const { account } = await service.client(AccountService).closeAccount(close)
-    expect(account?.status).toBe(AccountStatus.CLOSED)
-    expect((await pay(100)).transaction).toBeUndefined()
   })
 })
 

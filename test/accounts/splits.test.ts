@@ -4,9 +4,6 @@ import { BadRequestSchema } from '../../gen/google/rpc/error_details_pb.ts'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { FeeBearer } from '../../gen/inflow/account/v1/split_pb.ts'
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
-import { Schedule } from '../../gen/inflow/settlement/v1/settlement_pb.ts'
-import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
-import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { MAGIC_PHONES } from '../../src/banks/sandbox.ts'
 import { runHere } from '../cli/run-inflow.ts'
@@ -195,27 +192,6 @@ describe('over gRPC', () => {
     )
   })
 
-  test('without an approval, a business that exists answers like one that does not', async () => {
-    const { businessId } = await newShop()
-    const stranger = await newBusiness(service)
-    const { secret } = await service.client(AdminService).issueToken({
-      name: 'shop',
-      scopes: ['payments:write', 'splits:write'],
-      businessIds: [businessId, stranger.businessId],
-    })
-    const answers = []
-    for (const each of [stranger.businessId, 'biz_nobody']) {
-      const split = { recipients: [{ businessId: each, basisPoints: 1 }] }
-      const error = await accounts(secret)
-        .createAccount(request(businessId, split))
-        .catch((refusal) => refusal)
-      answers.push([error.rawMessage, violationsOf(error)])
-    }
-    const field = 'split.recipients[0].businessId'
-    const answer = [`Invalid request: ${field}`, [`${field} is not an approved recipient`]]
-    expect(answers).toEqual([answer, answer])
-  })
-
   test('an operator of some businesses divides their payments among them', async () => {
     const shop = await newBusiness(service)
     const { secret } = await service.client(AdminService).issueToken({
@@ -243,35 +219,6 @@ const violationsOf = (error: ConnectError) =>
 
 const violates = (violation: string) => (error: unknown) =>
   violationsOf(error as ConnectError).includes(violation)
-
-test('a payment is settled, shown to all parties, and reversed with its shares', async () => {
-  const shop = await newShop()
-  const settlements = service.client(SettlementService)
-  const terms = { schedule: Schedule.WORKING_DAYS, workingDays: 30, feeBasisPoints: 150 }
-  await settlements.updateSettlementTerms({ businessId: shop.businessId, terms })
-  const { pay } = await shop.open({ split: { ...SPLIT(), feeBearer: 'OWNER' } })
-  const { transaction } = await pay(1_000)
-  await shop.events(1, 'PAYMENT_NOTIFICATION')
-  const { settlements: made } = await shop.settle()
-  expect(made).toMatchObject([{ grossMinor: 100_000n, splitsMinor: 17_500n, netMinor: 81_000n }])
-  const [completed] = await shop.events(1, 'SETTLEMENT_COMPLETED')
-  expect(completed.data.settlement).toMatchObject({ net_amount: '810.00', splits: '175.00' })
-  const [settled] = await seller.events(1, 'SHARE_SETTLED')
-  const share = { business_id: shop.businessId, business_name: 'Acme', transaction_count: 1 }
-  expect(settled.data).toEqual({
-    ...{ type: 'SHARE', amount: '125.00', status: 'SETTLED', live: true, epoch: 1, sequence: 1 },
-    created_at: expect.any(String),
-    event_id: expect.stringMatching(/^evt_/),
-    share: { ...share, settlement_id: made[0]!.id, currency: 'NGN' },
-  })
-  await service
-    .client(TransactionService)
-    .reverseTransaction({ transactionId: transaction.id, reason: 'sent twice' })
-  const [reversed] = await seller.events(1, 'SHARE_REVERSED')
-  expect(reversed.data).toMatchObject({ amount: '125.00', status: 'REVERSED' })
-  expect(reversed.data.share).toEqual({ ...share, transaction_id: transaction.id, currency: 'NGN' })
-  expect(await seller.balance()).toMatchObject({ availableMinor: 0n })
-})
 
 describe('from the command line', () => {
   const inflow = (...args: string[]) =>

@@ -220,30 +220,6 @@ describe('verification names the first entry that', () => {
   })
 })
 
-test('a restricted list has no entry of other businesses, whatever it is filtered by', async () => {
-  const change = { action: 'key.revoke', targetId: 'key_of_both' } as const
-  for (const businessId of ['biz_allowed', 'biz_other', undefined]) {
-    await db.database.orm.em
-      .fork()
-      .transactional((em) => appendAudit(em, OPERATOR, { ...change, businessId }))
-  }
-  const filters = [
-    {},
-    { businessId: 'biz_allowed' },
-    { targetId: change.targetId },
-    { actorId: OPERATOR.id },
-    { action: change.action },
-    { fromMs: 0, toMs: Date.now() + 3_600_000 },
-  ]
-  for (const filter of filters) {
-    const requested = { ...ALL, ...filter, allowed: ['biz_allowed'] }
-    const { rows } = await listAuditEntries(pool(), keys, requested, 50, '')
-    expect([filter, rows.map((row) => row.businessId)]).toEqual([filter, ['biz_allowed']])
-  }
-  const other = { ...ALL, businessId: 'biz_other', allowed: ['biz_allowed'] }
-  expect((await listAuditEntries(pool(), keys, other, 50, '')).rows).toEqual([])
-})
-
 test('the log is verified with progress, from where an earlier verification ended', async () => {
   const verify = async (from = '') => {
     const progress: { number: bigint; completed: boolean; cursor: string; broken: unknown }[] = []

@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { create, type DescMethod, type MessageInitShape, setExtension } from '@bufbuild/protobuf'
 import { MethodOptionsSchema } from '@bufbuild/protobuf/wkt'
 import { expect, test } from 'vitest'
@@ -9,7 +11,9 @@ import {
   Resource,
   type TenantScopeSchema,
 } from '../../gen/inflow/auth/v1/policy_pb.ts'
+import { replaceTables } from '../../proto/authorization-tables.ts'
 import { readPolicies, readPolicy } from '../../src/auth/method-policy.ts'
+import { SERVICES } from '../../src/protobuf/contract-services.ts'
 
 const { createAccount, getAccount } = AccountService.method
 const TOKEN = { credential: Credential.TOKEN, scopes: ['read'] }
@@ -75,4 +79,10 @@ test.each([
   ],
 ])('refuses a policy with %s', (_, method, message) => {
   expect(() => readPolicy(method)).toThrow(message)
+})
+
+test('the tables of the guide are those of the contract', () => {
+  const guide = join(import.meta.dirname, '../../src/docs/authorization.md')
+  const document = readFileSync(guide, 'utf8')
+  expect(document).toBe(replaceTables(document, SERVICES))
 })

@@ -45,29 +45,6 @@ describe('a token', () => {
     void access.get()
     expect(fetches).toHaveLength(2)
   })
-
-  test('that the bank rejected is renewed once for all its callers', async () => {
-    const access = create()
-    const first = access.get()
-    issue(0, 'one')
-    await first
-    const renewals = Promise.all([access.renew('one'), access.renew('one'), access.get()])
-    issue(1, 'two')
-    expect(await renewals).toEqual(['two', 'two', 'two'])
-    // A late caller that still has the first token.
-    expect(await access.renew('one')).toBe('two')
-    expect(fetches).toHaveLength(2)
-  })
-
-  test('is fetched again after a failure', async () => {
-    const access = create()
-    const both = Promise.allSettled([access.get(), access.get()])
-    fetches[0]!.reject(new Error('unavailable'))
-    expect((await both).map((each) => each.status)).toEqual(['rejected', 'rejected'])
-    const next = access.get()
-    issue(1, 'two')
-    expect(await next).toBe('two')
-  })
 })
 
 test('a fetch that does not end times out', async () => {

@@ -2,17 +2,13 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import {
   createFields,
-  fieldsOf,
   getPath,
-  isAccountNumber,
-  isPaymentKey,
   mergeFields,
   parseBalance,
   parseNaira,
   plainText,
   textOf,
 } from '../../src/banks/bank-fields.ts'
-import { equalSecrets } from '../../src/banks/equal-secrets.ts'
 
 describe('the text at a path of a bank’s JSON', () => {
   const body = { a: { b: { c: ' x ' } }, list: ['y'], number: 7, nothing: null }
@@ -34,13 +30,6 @@ describe('the text at a path of a bank’s JSON', () => {
 
   test.each([undefined, null, 'text', 7])('is empty if the JSON is %s', (json) => {
     expect(getPath(json, 'length')).toBe('')
-  })
-
-  test('is read of objects alone', () => {
-    expect(fieldsOf(body)).toBe(body)
-    for (const json of [null, undefined, 'text', 7, ['list']]) {
-      expect(fieldsOf(json)).toBeUndefined()
-    }
   })
 })
 
@@ -70,31 +59,6 @@ test('naira are parsed as banks write them, to the kobo and without floats', () 
   )
   const refused = ['', '.5', '1.', '1.005', '1e3', '-1', '+1', ' 1', '1 ', '1,000', '1x00', '1.5\n']
   for (const text of [...refused, '1'.repeat(16)]) expect(parseNaira(text), text).toBeUndefined()
-})
-
-test('a key of a payment has 1 to 64 letters, digits and _./-', () => {
-  for (const text of ['a'.repeat(64), 'A_b.c/d-9']) expect(isPaymentKey(text), text).toBe(true)
-  for (const text of ['', 'a'.repeat(65), 'a b', 'é', 'a\n']) {
-    expect(isPaymentKey(text), text).toBe(false)
-  }
-})
-
-test('an account number has ten digits', () => {
-  expect(isAccountNumber('5010000001')).toBe(true)
-  for (const text of ['501000000', '50100000011', '٠010000001', '5010000001\n']) {
-    expect(isAccountNumber(text), text).toBe(false)
-  }
-})
-
-test('secrets are equal if their texts are', () => {
-  const texts = fc.string({ maxLength: 3 })
-  fc.assert(
-    fc.property(texts, texts, (one, other) => {
-      expect(equalSecrets(one, other)).toBe(one === other)
-      expect(equalSecrets(one, one)).toBe(true)
-    }),
-  )
-  expect(equalSecrets('secret', 'secre')).toBe(false)
 })
 
 describe('the extra fields of a bank’s create request', () => {

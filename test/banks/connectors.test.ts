@@ -1,6 +1,7 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { AccountOrder, BankCode, LiveConnector } from '../../src/banks/bank.ts'
 import type { Faults } from '../../src/banks/fake/faults.ts'
+import { createNotifier } from '../../src/banks/fake/notifier.ts'
 import { BankUnreachableError } from '../../src/banks/http/bank-http.ts'
 import { startFakePalmPay } from '../../src/banks/palmpay/fake.ts'
 import { ninePsbFixture } from './9psb-fixture.ts'
@@ -143,4 +144,13 @@ describe.each(Object.entries(START))('%s', (name, start) => {
     }
     expect(await connector.closeAccount(account, signal)).toEqual({ kind: 'closed' })
   })
+})
+
+test('fake banks notify only this machine of payments', () => {
+  const options = { headers: {}, retryDelaysMs: [], classify: () => 'retry' as const }
+  for (const url of ['http://bank.example/n', 'http://10.0.0.1/n', 'http://127.0.0.1.example/']) {
+    expect(() => createNotifier({ ...options, url })).toThrow(
+      'only notifies addresses of this machine',
+    )
+  }
 })

@@ -61,30 +61,6 @@ describe('the settings of banks', () => {
     ])
   })
 
-  test('have defaults that can be overridden', () => {
-    const { banks, liveBanks } = readConfig({ BANKS: 'PALMPAY=live' }, CONNECTORS)
-    expect(banks).toMatchObject({ PALMPAY: 'live', PROVIDUS: 'sandbox' })
-    expect(liveBanks.PALMPAY).toMatchObject({
-      requery: true,
-      allowedCidrs: [],
-      limits: { timeoutMs: 8_000, connectTimeoutMs: 3_000, concurrency: 16 },
-      connector: { baseUrl: 'https://bank.example/api' },
-    })
-    const given = {
-      BANKS: 'PALMPAY=live',
-      BANK_PALMPAY_TIMEOUT_MS: '500',
-      BANK_PALMPAY_CONCURRENCY: '3',
-      BANK_PALMPAY_CONNECT_TIMEOUT_MS: '200',
-      BANK_PALMPAY_ALLOWED_CIDRS: '10.0.0.0/8, ::1/128',
-      BANK_PALMPAY_REQUERY: 'off',
-    }
-    expect(readConfig(given, CONNECTORS).liveBanks.PALMPAY).toMatchObject({
-      requery: false,
-      allowedCidrs: ['10.0.0.0/8', '::1/128'],
-      limits: { timeoutMs: 500, connectTimeoutMs: 200, concurrency: 3 },
-    })
-  })
-
   test('reject REQUERY=off if no signature binds the notifications', () => {
     const env = { BANKS: 'PROVIDUS=live', BANK_PROVIDUS_KEY: 'k', BANK_PROVIDUS_REQUERY: 'off' }
     expect(faultsOf(env)).toEqual([expect.stringContaining('BANK_PROVIDUS_REQUERY must be on')])

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { timestampMs } from '@bufbuild/protobuf/wkt'
-import { beforeEach, describe, expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
@@ -47,68 +47,21 @@ describe('a secret key', () => {
   })
 })
 
-describe('authentication by key', () => {
-  let nowMs: number
-  let used: (readonly [keyId: string, atMs: number])[]
-  let lookups: number
-  const authenticate = () => {
-    const findKey = createFindKey(service.database.durablePool)
-    const find = createAuthenticateKey(createTestRuntime({}, { clock: { now: () => nowMs } }), {
-      findKey(secret) {
-        lookups += 1
-        return findKey(secret)
-      },
-      onUse: (...use) => used.push(use),
-    })
-    return async (secret: string, address = '198.51.100.1') => find(secret, address)
+test('a key with a known id and another secret is refused', async () => {
+  const { durablePool } = service.database
+  const find = createAuthenticateKey(createTestRuntime({}), {
+    findKey: createFindKey(durablePool),
+    onUse: () => undefined,
+  })
+  const { key } = await service.business()
+  const forged = newSecretKey(keyIdOf(key)!, true).secret
+  for (const [secret, isFound] of [
+    [forged, false],
+    [key, true],
+    [forged, false],
+  ] as const) {
+    expect((await find(secret, '198.51.100.1')) !== undefined).toBe(isFound)
   }
-
-  beforeEach(() => {
-    nowMs = Date.now()
-    used = []
-    lookups = 0
-  })
-
-  test('reports a use once per cache entry', async () => {
-    const { key } = await service.business()
-    const find = authenticate()
-    const beganMs = nowMs
-    for (let i = 0; i < 5; i++) await find(key)
-    nowMs += 1_000
-    for (let i = 0; i < 5; i++) await find(key)
-    const keyId = keyIdOf(key)!
-    expect(used).toEqual([
-      [keyId, beganMs],
-      [keyId, beganMs + 1_000],
-    ])
-  })
-
-  test('accepts a key only from its addresses, and reports no use from others', async () => {
-    const { id } = await service.business()
-    const { secretKey } = await service.client(BusinessService).issueKey({
-      businessId: id,
-      allowedCidrs: ['203.0.113.0/24'],
-    })
-    const find = authenticate()
-    for (const address of ['198.51.100.1', '', 'garbage', '::ffff:198.51.100.1', '2001:db8::1']) {
-      await expect(find(secretKey, address)).rejects.toMatchObject({
-        reason: 'address_not_allowed',
-      })
-    }
-    expect(used).toEqual([])
-    expect(await find(secretKey, '::ffff:203.0.113.9')).toMatchObject({ businessId: id })
-    expect(used).toHaveLength(1)
-    expect(lookups).toBe(1)
-  })
-
-  test('refuses a key with a known id and another secret', async () => {
-    const { key } = await service.business()
-    const forged = newSecretKey(keyIdOf(key)!, true).secret
-    const find = authenticate()
-    expect(await find(forged)).toBeUndefined()
-    expect(await find(key)).toBeDefined()
-    expect(await find(forged)).toBeUndefined()
-  })
 })
 
 describe('a key that another provider made', () => {

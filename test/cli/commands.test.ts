@@ -174,22 +174,6 @@ const CREATE = [
   ...['--email', 'ada@example.com', '--phone', '08012345678'],
 ]
 
-test('lists show the mode, and are filtered by it', async () => {
-  const { id } = await service.business('Modes')
-  const create = [...CREATE, '--business', id, '--reference', 'r-1', '--bank', '9PSB']
-  expect((await run(...create)).stdout).toMatch(/^Mode +live$/m)
-  expect((await run(...create, '--test')).stdout).toMatch(/^Mode +test$/m)
-  const list = ['account', 'list', '--business', id]
-  const lines = async (...args: string[]) =>
-    (await run(...list, ...args)).stdout.trim().split('\n').slice(1)
-  expect(await lines()).toHaveLength(2)
-  for (const mode of ['live', 'test']) {
-    expect(await lines(`--${mode}`)).toEqual([expect.stringMatching(` ${mode} `)])
-  }
-  const both = await run(...list, '--live', '--test')
-  expect(both).toMatchObject({ code: 2, stderr: expect.stringContaining('--test') })
-})
-
 const OF_PALMPAY = [...CREATE, '--bank', 'palmpay', '--reference', 'again', '--id-type', 'bvn']
 
 test('an account is opened, shown and listed', async () => {

@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
-import { hostname } from 'node:os'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { readConfig } from '../../src/config/config.ts'
@@ -246,15 +245,6 @@ test('checks a remote service at its gRPC server', async () => {
   const { findings } = await runDoctor({ INFLOW_GRPC_URL: service.grpcUrl })
   expect(findings.filter(({ area }) => area === 'Service')).toEqual([
     { area: 'Service', level: 'ok', found: `gRPC at ${service.grpcUrl} is healthy`, advice: '' },
-  ])
-})
-
-test('lists the instances that run, with their version', async () => {
-  const { findings } = await runDoctor({ DATABASE_URL: service.url })
-  const own = findings.filter(({ area }) => area === 'Upgrade').map(({ found }) => found)
-  expect(own).toEqual([
-    `version 0.1.0 runs in 1 process (${hostname()}/${process.pid})`,
-    'instances of version 0.1.0 may start: no migration is pending',
   ])
 })
 

@@ -1,13 +1,10 @@
 import type { PoolClient } from 'pg'
-import pino from 'pino'
-import { Registry } from 'prom-client'
 import { expect, test } from 'vitest'
-import { bumpEpoch, createSequencer } from '../../src/events/sequencer.ts'
+import { bumpEpoch } from '../../src/events/sequencer.ts'
 import { isRetryable } from '../../src/postgres/is-retryable.ts'
 import { useDatabase } from '../support/database.ts'
 import { sequence, writeEvents } from '../support/events.ts'
 import { SYSTEM } from '../support/operator.ts'
-import { createTestRuntime } from '../support/runtime.ts'
 import { waitFor } from '../support/wait-for.ts'
 
 const db = useDatabase(8)
@@ -36,45 +33,6 @@ test('a tick without work takes no lock and begins no transaction', async () => 
     await Promise.all([holder.query('rollback'), ticking.query('rollback')])
     holder.release()
     ticking.release()
-  }
-})
-
-test('a slow tick is counted by its duration, and logged', async () => {
-  const { durablePool } = db.database
-  const metrics = new Registry()
-  const lines: { msg: string; took_ms?: number }[] = []
-  const log = pino(
-    { level: 'warn' },
-    { write: (line: string) => void lines.push(JSON.parse(line)) },
-  )
-  const sequencer = createSequencer(createTestRuntime(db.database, { log, metrics }), {
-    onAdvance: () => undefined,
-  })
-  const holder = await durablePool.connect()
-  try {
-    await holder.query('begin')
-    await holder.query('lock table sequencer_tick in access exclusive mode')
-    sequencer.start()
-    const startedMs = performance.now()
-    await waitFor(async () => {
-      // A transaction keeps its first view of the activity.
-      const { rows } = await durablePool.query(
-        `select from pg_stat_activity where wait_event_type = 'Lock' and query like '%sequence_events%'
-          and datname = current_database()`,
-      )
-      expect(rows).toHaveLength(1)
-      expect(performance.now() - startedMs).toBeGreaterThan(500)
-    })
-    await holder.query('commit')
-    await waitFor(() => expect(lines).toHaveLength(1))
-    expect(lines[0]).toMatchObject({ msg: 'slow tick of the sequencer', cause: 'database' })
-    expect(lines[0]?.took_ms).toBeGreaterThan(100)
-    const text = await metrics.metrics()
-    const bucket = 'inflow_sequencer_tick_duration_seconds_bucket{le='
-    expect(text).toMatch(new RegExp(`${bucket}"\\+Inf"} [1-9]`))
-  } finally {
-    holder.release()
-    await sequencer.stop()
   }
 })
 

@@ -23,7 +23,7 @@ import {
   burnTransactionIds,
   copyCluster,
   copyRows,
-  startCopy,
+  startServer,
   startPair,
   startPrimary,
 } from './standby.ts'
@@ -151,7 +151,7 @@ test('a failover that loses commits begins an epoch, and ends the streams that h
   }
   await proxy.block()
   await pair.standby.stop()
-  pointTo((await startCopy(copy)).url)
+  pointTo((await startServer(copy)).url)
   await proxy.unblock()
   const last = named('last', 15)
   await pay(instances, accountNumber, last)

@@ -77,19 +77,6 @@ describe('a payment that the bank confirms', () => {
     expect(rows).toEqual([{ recorded_by: 'notification' }])
   })
 
-  test('is recorded once, however often and with whichever session id the bank reports it', async () => {
-    const to = await payee(service)
-    const reported = payment(to.accountNumber)
-    const without = pay({ ...reported, session: '' })
-    const responses = await Promise.all(
-      [reported, reported, without, reported, without].map((each) => notify(service, each)),
-    )
-    for (const { text } of responses) expect(['RECORDED', 'DUPLICATE']).toContain(text)
-    pay(reported)
-    expect((await notify(service, reported)).text).toBe('DUPLICATE')
-    expect(await recordedIn(service, to)).toHaveLength(1)
-  })
-
   test('goes to manual review if another payment has its session id', async () => {
     const to = await payee(service)
     const first = pay(payment(to.accountNumber))

@@ -160,17 +160,6 @@ test('all reports of a payment get one session, and no two payments share one, i
     { numRuns: 25 },
   ))
 
-test('of two reports of a payment in one batch the first decides its session', async () => {
-  const assign = newAssign()
-  const bankKey = unique('first')
-  const report = { bank: 'PALMPAY', bankKey } as const
-  const sessions = [`${bankKey}b`, `${bankKey}a`]
-  expect(await Promise.all(sessions.map((sessionId) => assign({ ...report, sessionId })))).toEqual([
-    sessions[0],
-    sessions[0],
-  ])
-})
-
 test('a deadlock over sessions that payments claim from each other fails none of the batch', async () => {
   const assign = newAssign()
   const prefix = unique('deadlock')

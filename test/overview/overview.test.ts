@@ -197,11 +197,3 @@ test('states the banks and the health to operators only', async () => {
   const seen = await own.getOverview({})
   expect([seen.banks, seen.health]).toEqual([[], undefined])
 })
-
-test("another business's figures are refused to a restricted token", async () => {
-  const own = await restricted(service, shop.businessId)
-  const request = { businessId: other.businessId }
-  await expect(own.getOverview(request)).rejects.toThrow('permission_denied')
-  await expect(own.listReviewItems(request)).rejects.toThrow('permission_denied')
-  await expect(own.search({ ...request, query: 'x' })).rejects.toThrow('permission_denied')
-})

@@ -264,16 +264,3 @@ test('shows the reports that contradict a payment to operators, and to no busine
   })
   expect(seen.transaction!.recorder).toMatchObject({ id: '' })
 })
-
-test("another business's payment is unknown to a restricted token", async () => {
-  const [shop, other] = [await openShop(service), await openShop(service)]
-  const paid = await pay(service, other)
-  const own = await restricted(service, shop.businessId)
-  const errors = await Promise.all(
-    [paid.id, 'txn_nobody'].map((id) => timelineOf(id, own).catch((error) => error.message)),
-  )
-  expect(errors).toEqual([
-    '[not_found] There is no such transaction',
-    '[not_found] There is no such transaction',
-  ])
-})

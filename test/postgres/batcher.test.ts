@@ -41,61 +41,6 @@ function held(
   return { call, batches, started }
 }
 
-test('bounds the size of batches and their concurrency', async () => {
-  const { call, batches, started } = held()
-  const calls = [1, 2, 3, 4, 5, 6, 7, 8].map(call)
-  await started(2)
-  expect(batches.map((batch) => batch.items)).toEqual([
-    [1, 2, 3],
-    [4, 5, 6],
-  ])
-  batches[1]!.finish()
-  await started(3)
-  expect(batches[2]!.items).toEqual([7, 8])
-  batches[0]!.finish()
-  batches[2]!.finish()
-  expect(await Promise.all(calls)).toEqual([10, 20, 30, 40, 50, 60, 70, 80])
-})
-
-test('calls during a batch form the next one', async () => {
-  const { call, batches, started } = held({ batchesMax: 1 })
-  const first = call(1)
-  await started(1)
-  const later = [2, 3].map(call)
-  expect(batches).toHaveLength(1)
-  batches[0]!.finish()
-  await first
-  await started(2)
-  expect(batches[1]!.items).toEqual([2, 3])
-  batches[1]!.finish()
-  expect(await Promise.all(later)).toEqual([20, 30])
-})
-
-describe('a batch that fails', () => {
-  test('rejects only its own calls', async () => {
-    const { call, batches, started } = held({ batchesMax: 1, itemsMax: 2 })
-    const calls = [1, 2, 3].map((item) => call(item).catch((error: Error) => error.message))
-    await started(1)
-    batches[0]!.fail(new Error('broken'))
-    await started(2)
-    batches[1]!.finish()
-    expect(await Promise.all(calls)).toEqual(['broken', 'broken', 30])
-  })
-
-  test('rejects its calls when it throws synchronously', async () => {
-    const call = createBatcher<number, number>({
-      itemsMax: 2,
-      batchesMax: 1,
-      queueMax: 10,
-      run: () => {
-        throw new Error('at once')
-      },
-    })
-    await expect(call(1)).rejects.toThrow('at once')
-    await expect(call(2)).rejects.toThrow('at once')
-  })
-})
-
 test('rejects calls beyond the bound of the queue as unavailable', async () => {
   const { call, batches, started } = held({ batchesMax: 1, itemsMax: 1, queueMax: 2 })
   const first = call(1)

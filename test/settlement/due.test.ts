@@ -2,7 +2,6 @@ import pino from 'pino'
 import { Registry } from 'prom-client'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { epochMs } from '../../src/postgres/epoch-ms.ts'
-import { addHoliday, removeHoliday } from '../../src/settlement/change-terms.ts'
 import { readBalance } from '../../src/settlement/get-balance.ts'
 import { countOverdue, registerSettlementMetrics } from '../../src/settlement/overdue.ts'
 import { claimDue, postponeDue } from '../../src/settlement/runs/advance-settlements.ts'
@@ -10,7 +9,6 @@ import { followPayments } from '../../src/settlement/sweep-due.ts'
 import { readCalendar } from '../../src/settlement/terms.ts'
 import { tamper, useDatabase } from '../support/database.ts'
 import { beginTimeline, sequence, writeEvents } from '../support/events.ts'
-import { SYSTEM } from '../support/operator.ts'
 import { createTestRuntime } from '../support/runtime.ts'
 import {
   createInstance,
@@ -125,24 +123,6 @@ describe('the index of what is due', () => {
     await pay(inTest, 6)
     await instance.settleNow(id)
     expect(await listed()).toEqual([false, true])
-  })
-
-  test('follows changes of the holidays with the next run', async () => {
-    const { id, accountNumber } = await insertBusiness(instance.durablePool)
-    await pay(accountNumber)
-    await followPayments(instance)
-    const before = (await dueOf(id)).due_at_ms
-    const day = new Date(before + HOUR_MS).toISOString().slice(0, 10)
-    await addHoliday(db.database.orm, { day, name: 'A day off' }, SYSTEM)
-    await instance.job.run()
-    const during = (await dueOf(id)).due_at_ms
-    expect(during).toBeGreaterThan(before)
-    expect(during).toBe(await settlesAt(id, clock.now()))
-    await removeHoliday(db.database.orm, day, SYSTEM)
-    await instance.job.run()
-    expect((await dueOf(id)).due_at_ms).toBe(before)
-    // These repairs were requested.
-    expect(logged).toEqual([])
   })
 })
 

@@ -1,7 +1,6 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import { checkSettlement } from '../../src/doctor/check-database.ts'
 import { readBalance } from '../../src/settlement/get-balance.ts'
-import { previewSettlement } from '../../src/settlement/runs/preview-settlement.ts'
 import { processNextBatch, startSettlement } from '../../src/settlement/runs/run-settlement.ts'
 import { settle } from '../../src/settlement/runs/settle.ts'
 import { SETTLEMENT_COLUMNS, toSettlement } from '../../src/settlement/runs/store.ts'
@@ -15,7 +14,6 @@ import {
   forced,
   INSTANT,
   insertBusiness,
-  openTestAccount,
   payAt,
   testClock,
 } from './fixture.ts'
@@ -192,23 +190,6 @@ test('the database refuses to change what a settlement has fixed', async () => {
   await expect(change('gross_minor = gross_minor + 1')).rejects.toThrow(
     'a completed settlement cannot be changed',
   )
-})
-
-test('a preview counts what is due by the schedule, and everything if forced', async () => {
-  const { id: businessId, accountNumber } = await insertBusiness(instance.durablePool)
-  await instance.setTerms(businessId, { workingDays: 2 })
-  const { calendar } = await readCalendar(instance.durablePool, businessId)
-  const cutOffAtMs = calendar.cutOffAt(clock.now())
-  await pay(accountNumber, 1, cutOffAtMs - 1)
-  await pay(accountNumber, 2, cutOffAtMs)
-  await pay(await openTestAccount(instance.durablePool, accountNumber), 5, cutOffAtMs)
-  for (const [force, count] of [
-    [false, 1n],
-    [true, 3n],
-  ] as const) {
-    const preview = await previewSettlement(instance, { businessId, live: true, force })
-    expect([force, preview.transactionCount]).toEqual([force, count])
-  }
 })
 
 test('starting a settlement reads few of the events that are not due yet', async () => {

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { createCalendar, type Schedule } from '../../src/settlement/schedule.ts'
+import { BEFORE_ALL, percentDone } from '../../src/settlement/settlement.ts'
 
 const at = (text: string) => Date.parse(text)
 const show = (ms: number) => new Date(ms).toISOString()
@@ -123,4 +124,39 @@ test('a later payment is never due earlier, and no payment is due before it was 
       expect(settlesAt(earlier)).toBeGreaterThanOrEqual(earlier)
     }),
   )
+})
+
+const sequence = fc.bigInt({ min: 0n, max: 10n ** 12n })
+
+describe('the progress of a settlement', () => {
+  test('is the scanned part of its range in whole percent, rounded down, and 100 only when completed', () => {
+    fc.assert(
+      fc.property(
+        fc.bigInt({ min: -(10n ** 12n), max: 10n ** 12n }),
+        fc
+          .tuple(sequence, sequence)
+          .map(([a, b]) => (a < b ? ([a, b] as const) : ([b, a] as const))),
+        (fromSequence, [done, whole]) => {
+          const toSequence = fromSequence + whole
+          const range = { fromSequence, toSequence, scannedSequence: fromSequence + done }
+          const percent = percentDone({ status: 'RUNNING', ...range })
+          if (whole === 0n) expect(percent).toBe(0)
+          else if (done === whole) expect(percent).toBe(99)
+          else expect(percent).toBe(Math.floor(Number((done * 1_000n) / whole) / 10))
+          expect(percentDone({ status: 'COMPLETED', ...range })).toBe(100)
+        },
+      ),
+    )
+  })
+
+  test.each<[string, bigint, bigint, bigint, number]>([
+    ['the first settlement of a business, half-way', BEFORE_ALL, 1_000n, 500n, 50],
+    ['the first settlement of a business without events', BEFORE_ALL, 0n, BEFORE_ALL, 0],
+    ['all events of a business with negative sequence numbers', -20n, -10n, -10n, 99],
+    // More than its range was scanned, as nothing was in it.
+    ['a range without events', 10n, 10n, 11n, 0],
+  ])('%s', (_what, fromSequence, toSequence, scannedSequence, percent) => {
+    const range = { fromSequence, toSequence, scannedSequence }
+    expect(percentDone({ status: 'RUNNING', ...range })).toBe(percent)
+  })
 })

@@ -1,7 +1,5 @@
 import { timestampMs } from '@bufbuild/protobuf/wkt'
-import { Code, ConnectError } from '@connectrpc/connect'
 import { describe, expect, test } from 'vitest'
-import { ErrorInfoSchema } from '../../gen/google/rpc/error_details_pb.ts'
 import { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
 import { Schedule, SettlementStatus } from '../../gen/inflow/settlement/v1/settlement_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
@@ -217,39 +215,6 @@ describe('a settlement', () => {
     await settlements().removeHoliday({ day })
     await until(settlesAt, (at) => at === before)
   })
-})
-
-test('a reversal succeeds once per transaction when 50 are each reversed twice concurrently', async () => {
-  const { businessId, number } = await openAccount(service)
-  await settlements().updateSettlementTerms({ businessId, terms: LATER })
-  const ids = await payMany(number, 50)
-  const settling = settle({ businessId, force: true })
-  const client = transactions()
-  const outcomes = await Promise.all(
-    [...ids, ...ids].map((transactionId) =>
-      client.reverseTransaction({ transactionId, reason: 'twice' }).then(
-        () => 'reversed',
-        (error) => {
-          const { code } = ConnectError.from(error)
-          const [info] = ConnectError.from(error).findDetails(ErrorInfoSchema)
-          return `${Code[code]} ${info?.reason}`
-        },
-      ),
-    ),
-  )
-  await settling
-  const count = (outcome: string) => outcomes.filter((each) => each === outcome).length
-  expect([...new Set(outcomes)].map((each) => [each, count(each)]).sort()).toEqual([
-    ['FailedPrecondition already_reversed', 50],
-    ['reversed', 50],
-  ])
-  const balance = await balanceOf(businessId)
-  expect(balance).toEqual({ pendingMinor: 0n, availableMinor: 0n, feesMinor: 0n })
-  const { rows } = await service.database.durablePool.query(
-    `select count(*)::int as events from outbox where business_id = $1 and kind = 'PAYMENT_REVERSED'`,
-    [businessId],
-  )
-  expect(rows).toEqual([{ events: 50 }])
 })
 
 test('the ledger is consistent after all tests', async () => {

@@ -4,7 +4,6 @@ import type { SplitRecipient } from '../../src/accounts/splits/split.ts'
 import { archiveEvents } from '../../src/events/retention.ts'
 import { inTransaction } from '../../src/postgres/in-transaction.ts'
 import { lockRunning, settleBatch } from '../../src/settlement/runs/batch-store.ts'
-import { previewSettlement } from '../../src/settlement/runs/preview-settlement.ts'
 import { processNextBatch, startSettlement } from '../../src/settlement/runs/run-settlement.ts'
 import { useDatabase } from '../support/database.ts'
 import { sequence } from '../support/events.ts'
@@ -31,38 +30,6 @@ async function advisoryWaits(pool: Pool): Promise<number> {
 }
 
 describe('the settlement of a payment that is split', () => {
-  test('moves the shares to the available balances of the recipients, until a reversal takes them back', async () => {
-    const [shop, partner, agent] = [
-      await scene.business(),
-      await scene.business(),
-      await scene.business(),
-    ]
-    await shop.split([percent(partner.id, 2_000), fixed(agent.id, 500n)])
-    const id = await shop.pay(100_000n)
-    await shop.pay(33_333n)
-    await sequence(scene.durablePool)
-    const totals = { feesMinor: 2_000n, splitsMinor: 27_666n, transactionCount: 2n }
-    const preview = await previewSettlement(scene, { businessId: shop.id, live: true, force: true })
-    expect(preview).toMatchObject(totals)
-    const [settlement] = await shop.settle()
-    expect(settlement).toMatchObject({ ...totals, grossMinor: 133_333n })
-    expect(await shop.balance()).toEqual([0n, 103_667n, 2_000n])
-    expect(await partner.balance()).toEqual([0n, 26_666n, 0n])
-    expect(await agent.balance()).toEqual([0n, 1_000n, 0n])
-    await scene.reverse(id)
-    expect(await shop.balance()).toEqual([0n, 25_667n, 500n])
-    expect(await partner.balance()).toEqual([0n, 6_666n, 0n])
-    const owner = { ownerBusinessId: shop.id, ownerName: 'A' }
-    const settled = { settlementId: settlement!.id, transactionId: '', transactionCount: 2n }
-    const reversed = { settlementId: '', transactionId: id, transactionCount: 1n }
-    expect(await partner.shareEvents()).toMatchObject([
-      { kind: 'SHARE_SETTLED', share: { ...owner, ...settled, amountMinor: 26_666n } },
-      { kind: 'SHARE_REVERSED', share: { ...owner, ...reversed, amountMinor: 20_000n } },
-    ])
-    await consistent()
-    await expect(scene.reverse(id)).rejects.toMatchObject({ reason: 'already_reversed' })
-  })
-
   test('moves owner and recipients together at each commit, in several batches', async () => {
     const [shop, partner, agent] = [
       await scene.business(0),

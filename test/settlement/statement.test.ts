@@ -108,25 +108,6 @@ describe('a statement', () => {
     })
   })
 
-  test('of a period opens at the closing balance of the previous period', async () => {
-    const bounds = [undefined, times[0], times[1], undefined]
-    let previous = [0, 0, 0]
-    let count = 0
-    for (let at = 1; at < bounds.length; at++) {
-      const from = bounds[at - 1] === undefined ? [] : ['--from', bounds[at - 1] as string]
-      const to = bounds[at] === undefined ? [] : ['--to', bounds[at] as string]
-      const lines = readCsv(
-        (await run('statement', '--business', businessId, ...from, ...to)).stdout,
-      )
-      expectSums(lines)
-      expect(lines[0]?.amounts).toEqual(previous)
-      previous = [...lines.at(-1)!.amounts]
-      count += lines.length - 2
-    }
-    expect(previous).toEqual([150_050, 150_000, 50])
-    expect(count).toBe(5)
-  })
-
   test('is one JSON document with --format json', async () => {
     const { stdout } = await run('statement', '--business', businessId, '--format', 'json')
     const document = JSON.parse(stdout)

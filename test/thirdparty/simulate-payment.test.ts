@@ -105,16 +105,6 @@ describe('nothing is simulated', () => {
     expect(found.status).toBe('PENDING')
   })
 
-  test('into a closed account', async () => {
-    await openByKey(service, business.test, { reference: 'closed' })
-    await data(service, business.test, 'closeVirtualAccount', { reference: 'closed' })
-    const request = { reference: 'closed', amount: 1 }
-    expect(await failure(service, business.test, 'simulatePayment', request)).toEqual([
-      404,
-      'not_found',
-    ])
-  })
-
   test('for a request that is not valid', async () => {
     const needed = 'amount is required, or sessionId is'
     for (const [request, ...expected] of [

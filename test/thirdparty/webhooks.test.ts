@@ -212,34 +212,6 @@ describe('the options of an endpoint', () => {
     expect(options).not.toHaveProperty('basic_username')
   })
 
-  test.each([
-    [{ ordered: 'yes' }, 'options.ordered'],
-    [
-      { headers: { headers: [{ name: 'webhook-id', value: 'x' }] } },
-      'options.headers.headers[0].name',
-    ],
-    [
-      { authentication: { basic: { username: 'a:b', password: 'x' } } },
-      'options.authentication.basic.username',
-    ],
-    [
-      {
-        authentication: {
-          oauth2: { tokenUrl: 'https://10.0.0.1/', clientId: 'a', clientSecret: 'b' },
-        },
-      },
-      'options.authentication.oauth2.tokenUrl',
-    ],
-    [{ clientCertificate: { certificatePem: 'x' } }, 'options.clientCertificate'],
-  ])('are refused by the name of the field: %j', async (options, field) => {
-    const request = { url: freshUrl(), options }
-    const { status, body } = await service.post('createWebhook/', business.live, request)
-    expect([status, body.code]).toEqual([422, 'validation_failed'])
-    expect(body.errors.map((each: { field: string }) => each.field)).toContainEqual(
-      expect.stringContaining(field),
-    )
-  })
-
   test('in order, the delivery that blocks is shown, and can be skipped', async () => {
     const url = DEAF_URL.concat('?ordered')
     const { endpoint_id: endpointId } = await create(business.live, {

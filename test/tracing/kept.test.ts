@@ -2,7 +2,6 @@ import { fromBinary } from '@bufbuild/protobuf'
 import { beforeAll, expect, test } from 'vitest'
 import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
 import { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
-import { SandboxService } from '../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
 import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
@@ -15,7 +14,6 @@ import { useFakeBank } from '../support/fake-bank.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { useService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { data, openByKey, type ScopedBusiness, scopedBusiness } from '../thirdparty/scene.ts'
 
 const bank = useFakeBank()
 const service = useService({ BANKS: '9PSB=live' }, bank.connectors)
@@ -206,34 +204,4 @@ test('a notification of a bank may bring one, also to a payment that is only rec
   await waitFor(async () => {
     expect(await eventsOf(to.businessId, plain.session)).toEqual([['PAYMENT_NOTIFICATION', '']])
   })
-})
-
-test('simulated payments keep it too', async () => {
-  const business: ScopedBusiness = await scopedBusiness(service)
-  const { reference, number } = await openByKey(service, business.test)
-  const traceparent = newTraceparent()
-  const headers = { traceparent }
-  const simulated = await service
-    .client(SandboxService)
-    .simulateTransfer({ accountNumber: number, amountMinor: 100n }, { headers })
-  const response = await fetch(`${service.httpUrl}/v2/thirdparty/simulatePayment/`, {
-    method: 'POST',
-    headers: {
-      'content-type': 'application/json',
-      authorization: `Bearer ${business.test}`,
-      traceparent,
-    },
-    body: JSON.stringify({ reference, amount: 100 }),
-  })
-  expect(response.status).toBe(200)
-  const { data: paid } = (await response.json()) as { data: { session_id: string } }
-  for (const each of [simulated.sessionId, paid.session_id]) {
-    await waitFor(async () => {
-      const { events } = await data(service, business.test, 'listEvents', { limit: 500 })
-      const own = events.filter(
-        (event: { data: { transaction_ref?: string } }) => event.data.transaction_ref === each,
-      )
-      expect(own).toMatchObject([{ data: { traceparent } }])
-    })
-  }
 })

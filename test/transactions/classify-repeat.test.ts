@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { AMOUNT_MINOR_MAX } from '../../src/core/money.ts'
 import {
+  canBePaidAt,
   classifyRepeat,
   type IncomingPayment,
   type Repeat,
@@ -68,4 +69,15 @@ test.each([
       },
     ),
   )
+})
+
+test.each([
+  [0, false],
+  [Date.UTC(2000, 0) - 1, false],
+  [Date.UTC(2000, 0), true],
+  [Date.UTC(2100, 0) - 1, true],
+  [Date.UTC(2100, 0), false],
+  [Number.NaN, false],
+])('paid at %i ms: %s', (atMs, plausible) => {
+  expect(canBePaidAt(atMs)).toBe(plausible)
 })

@@ -8,6 +8,8 @@ import {
   TransactionService,
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { toRecorderMessage } from '../../src/transactions/message.ts'
+import type { RecordedBy } from '../../src/transactions/transaction.ts'
 import { creation } from '../protocols/rest/rest.ts'
 import { useSharedService } from '../support/service.ts'
 import { openAccount, type Payment, paymentInto, storedOf, transactionsOf } from './fixture.ts'
@@ -84,16 +86,6 @@ describe('a payment', () => {
       conflicts: [],
       unmatched: [{ account_number: '9999999999', amount_minor: '100000', status: 'SUCCESS' }],
     })
-  })
-
-  test('that conflicts with an unmatched payment is stored as another unmatched payment', async () => {
-    const { record, stored } = await session()
-    const accountNumber = '9999999998'
-    for (const amountMinor of [100_000n, 250_000n, 100_000n]) {
-      expect((await record({ accountNumber, amountMinor })).outcome).toBe(UNMATCHED)
-    }
-    const { unmatched } = await stored()
-    expect(unmatched.map((row) => row.amount_minor).sort()).toEqual(['100000', '250000'])
   })
 
   test('for the number of an account at another bank is unmatched', async () => {
@@ -220,5 +212,18 @@ describe('the recorder of a payment', () => {
       [businessId],
     )
     expect(rows.map(({ payload }) => payload.includes(collector.id))).toEqual([false])
+  })
+
+  test.each<[RecordedBy, RecorderKind, string]>([
+    ['notification', RecorderKind.NOTIFICATION, ''],
+    ['reconciliation', RecorderKind.RECONCILIATION, ''],
+    ['token:tok_1', RecorderKind.TOKEN, 'tok_1'],
+    ['token:spiffe://shop/a:b', RecorderKind.TOKEN, 'spiffe://shop/a:b'],
+    ['statement:tok_1', RecorderKind.STATEMENT, 'tok_1'],
+    ['sandbox:tok_1', RecorderKind.SANDBOX, 'tok_1'],
+    ['assignment:TOK_2', RecorderKind.ASSIGNMENT, 'TOK_2'],
+  ])('recorded by %s names the credential only to those who may see it', (recordedBy, kind, id) => {
+    expect(toRecorderMessage(recordedBy, true)).toMatchObject({ kind, id })
+    expect(toRecorderMessage(recordedBy, false)).toMatchObject({ kind, id: '' })
   })
 })

@@ -7,7 +7,6 @@ import {
   TransactionService,
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { AMOUNT_MINOR_MAX } from '../../src/core/money.ts'
-import { createGetShown, createGetTransaction } from '../../src/transactions/find-transactions.ts'
 import type { IncomingPayment } from '../../src/transactions/transaction.ts'
 import { createInstance, incoming } from '../settlement/fixture.ts'
 import { useSharedService } from '../support/service.ts'
@@ -15,27 +14,11 @@ import { openAccount, type Payment, paymentInto, storedOf, transactionsOf } from
 
 const service = useSharedService()
 
-const { RECORDED, DUPLICATE, UNMATCHED, CONFLICT, UNSPECIFIED } = RecordOutcome
+const { RECORDED, CONFLICT, UNSPECIFIED } = RecordOutcome
 
 async function record(payments: Payment[]) {
   return (await transactionsOf(service).recordPayments({ payments })).results
 }
-
-test('a look-up finds only the transactions of its business and mode', async () => {
-  const [{ businessId, number }, other] = [await openAccount(service), await openAccount(service)]
-  const sessionId = 'of-one-business'
-  await record([paymentInto(number, { sessionId })])
-  const { read } = service.database
-  for (const find of [createGetTransaction(read), createGetShown(read)]) {
-    for (const live of [true, undefined]) {
-      expect(await find({ businessId, live, sessionId })).toMatchObject({ sessionId })
-    }
-    const unknown = { reason: 'not_found' }
-    await expect(find({ businessId, live: false, sessionId })).rejects.toMatchObject(unknown)
-    const foreign = { businessId: other.businessId, live: true, sessionId }
-    await expect(find(foreign)).rejects.toMatchObject(unknown)
-  }
-})
 
 describe('refuses an invalid payment of a batch and records the others', () => {
   const bad: [string, Payment, string][] = [
@@ -82,51 +65,6 @@ describe('refuses an invalid payment of a batch and records the others', () => {
       expect(result?.error).toContain(field)
     }
   })
-})
-
-test('returns results in the order of the payments, each with its own outcome', async () => {
-  const { number, businessId } = await openAccount(service)
-  await record([paymentInto(number, { sessionId: 'order-known' })])
-  const results = await record([
-    paymentInto('9999999999', { sessionId: 'order-unmatched' }),
-    paymentInto(number, { sessionId: 'order-known' }),
-    paymentInto(number, { sessionId: 'order-new' }),
-    {},
-    paymentInto(number, { sessionId: 'order-known', amountMinor: 1n }),
-    paymentInto(number, { sessionId: 'order-newer' }),
-  ])
-  expect(results.map((result) => result.outcome)).toEqual([
-    UNMATCHED,
-    DUPLICATE,
-    RECORDED,
-    UNSPECIFIED,
-    CONFLICT,
-    RECORDED,
-  ])
-  expect(results.map((result) => result.transaction?.sessionId)).toEqual([
-    undefined,
-    'order-known',
-    'order-new',
-    undefined,
-    'order-known',
-    'order-newer',
-  ])
-  const list = await transactionsOf(service).listTransactions({ businessId })
-  expect(list.transactions).toHaveLength(3)
-})
-
-test('records a payment once when a batch contains it several times', async () => {
-  const { number } = await openAccount(service)
-  const twice = paymentInto(number, { sessionId: 'four-times-in-a-batch' })
-  const results = await record([twice, { ...twice, amountMinor: 7n }, twice, twice])
-  const outcomes = results.map((result) => result.outcome)
-  expect(outcomes).toEqual([RECORDED, CONFLICT, DUPLICATE, DUPLICATE])
-  expect(new Set(results.map((result) => result.transaction?.id)).size).toBe(1)
-  const { transactions, postings, events } = await storedOf(
-    service.database.durablePool,
-    'four-times-in-a-batch',
-  )
-  expect([transactions.length, postings.length, events.length]).toEqual([1, 1, 1])
 })
 
 describe('the size of a batch', () => {

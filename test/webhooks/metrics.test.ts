@@ -1,8 +1,6 @@
-import { Registry } from 'prom-client'
 import { expect, test } from 'vitest'
 import { newId } from '../../src/core/ids.ts'
 import { type PendingDeliveries, readPending } from '../../src/webhooks/backlog-metrics.ts'
-import { createAttemptMetrics } from '../../src/webhooks/deliveries/record-attempt.ts'
 import { tamper, useDatabase } from '../support/database.ts'
 import { addBusiness } from './fixture.ts'
 
@@ -94,32 +92,4 @@ test('pending deliveries are counted by the state of their endpoints, and their 
   expect(rounded(live).find(({ state, live }) => state === 'enabled' && live)).toMatchObject({
     ...{ deliveries: 3, due: 2 },
   })
-})
-
-test('attempts and delays fall into buckets, and live and test mode are apart', async () => {
-  const registry = new Registry()
-  const metrics = createAttemptMetrics(registry)
-  metrics.attempted(true, 'acknowledged', 30)
-  metrics.attempted(true, 'no_response', 15_000)
-  metrics.attempted(false, 'rejected', 4)
-  metrics.delivered(true, 90_000)
-  // The clock of the process that recorded the event may be ahead.
-  metrics.delivered(true, -20)
-  metrics.failed(false)
-  const text = await registry.metrics()
-  for (const line of [
-    'inflow_webhook_attempts_total{outcome="acknowledged",mode="live"} 1',
-    'inflow_webhook_attempts_total{outcome="no_response",mode="live"} 1',
-    'inflow_webhook_attempts_total{outcome="rejected",mode="live"} 0',
-    'inflow_webhook_attempts_total{outcome="rejected",mode="test"} 1',
-    'inflow_webhook_attempt_duration_seconds_bucket{le="0.025",mode="live"} 0',
-    'inflow_webhook_attempt_duration_seconds_bucket{le="0.05",mode="live"} 1',
-    'inflow_webhook_attempt_duration_seconds_bucket{le="15",mode="live"} 2',
-    'inflow_webhook_delivery_lag_seconds_bucket{le="60",mode="live"} 1',
-    'inflow_webhook_delivery_lag_seconds_bucket{le="300",mode="live"} 2',
-    'inflow_webhook_delivery_lag_seconds_sum{mode="live"} 90',
-    'inflow_webhook_deliveries_failed_total{mode="live"} 0',
-    'inflow_webhook_deliveries_failed_total{mode="test"} 1',
-  ])
-    expect(text.split('\n')).toContain(line)
 })

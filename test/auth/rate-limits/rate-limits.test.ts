@@ -1,5 +1,5 @@
 import pino from 'pino'
-import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import {
   createExchange,
   type Share,
@@ -75,23 +75,6 @@ describe('the exchange', () => {
     expect(bucket.take(0)).toBe(false)
   })
 
-  test('reports two buckets of one name as one, and applies the level to both', async () => {
-    const reported = Promise.withResolvers<readonly Spending[]>()
-    const share: Share = async (spendings) => {
-      reported.resolve(spendings)
-      return new Map(spendings.map(({ name, spent }) => [name, 100 - spent]))
-    }
-    const exchange = createExchange(createTestRuntime({}, { clock, log }), {
-      share,
-    })
-    const [first, second] = [1, 2].map(() => new SharedBucket('b', limit, 0, exchange.report))
-    for (let each = 0; each < 5; each++) first!.take(0)
-    for (let each = 0; each < 7; each++) second!.take(0)
-    expect(await reported.promise).toEqual([{ name: 'b', spent: 12, limit }])
-    await exchange.stop()
-    expect([first!.remaining, second!.remaining]).toEqual([88, 88])
-  })
-
   test('queues a bounded number of buckets; the others report again', async () => {
     const exchange = createExchange(createTestRuntime({}, { clock, log }), {
       share: async () => new Map(),
@@ -111,23 +94,5 @@ describe('the exchange', () => {
     expect(
       [buckets[0], buckets[49_999], buckets[50_000]].map((each) => reports.get(each!)),
     ).toEqual([1, 1, 2])
-  })
-
-  test('sends no report that is pending when it stops, and none of what is spent later', async () => {
-    vi.useFakeTimers()
-    onTestFinished(() => void vi.useRealTimers())
-    let exchanges = 0
-    const exchange = createExchange(createTestRuntime({}, { clock, log }), {
-      share: async () => {
-        exchanges += 1
-        return new Map()
-      },
-    })
-    const bucket = new SharedBucket('b', limit, 0, exchange.report)
-    for (let each = 0; each < 10; each++) bucket.take(0)
-    await exchange.stop()
-    for (let each = 0; each < 90; each++) bucket.take(0)
-    await vi.advanceTimersByTimeAsync(5_000)
-    expect(exchanges).toBe(0)
   })
 })

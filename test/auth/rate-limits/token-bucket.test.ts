@@ -121,24 +121,4 @@ describe('a token bucket', () => {
     expect(bucket.take(2_100)).toBe(true)
     expect(bucket.take(2_100)).toBe(false)
   })
-
-  test('keeps what was taken when its limit changes', () => {
-    const bucket = new TokenBucket({ perSecond: 10, burst: 10 }, 0)
-    for (let each = 0; each < 4; each++) bucket.take(0)
-    bucket.change({ perSecond: 1, burst: 5 }, 0)
-    expect([bucket.limitText, bucket.remaining]).toEqual(['5', 1])
-    bucket.change({ perSecond: 1, burst: 100 }, 0)
-    expect([bucket.limitText, bucket.remaining]).toEqual(['100', 96])
-  })
-
-  test('gains tokens until it is debited or its limit changes', () => {
-    const bucket = new TokenBucket({ perSecond: 10, burst: 20 }, 0)
-    // It was full, so nothing was gained.
-    bucket.debit(5, 10_000)
-    expect(bucket.remaining).toBe(15)
-    expect(bucket.has(10_000) && bucket.remaining).toBe(15)
-    bucket.debit(15, 10_000)
-    bucket.change({ perSecond: 1, burst: 40 }, 11_000)
-    expect(bucket.remaining).toBe(30)
-  })
 })

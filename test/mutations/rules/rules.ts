@@ -11,18 +11,18 @@ export interface Rules {
 export const RULES: readonly Rules[] = [
   {
     folder: 'transactions',
-    files: ['transaction.ts', 'message.ts', 'ledger/ledger.ts'],
-    tests: ['classify-repeat.test.ts', 'message.test.ts', 'ledger.test.ts'],
+    files: ['transaction.ts', 'ledger/ledger.ts'],
+    tests: ['classify-repeat.test.ts', 'ledger.test.ts'],
   },
   {
     folder: 'settlement',
-    files: ['settlement.ts', 'message.ts', 'schedule.ts'],
-    tests: ['message.test.ts', 'schedule.test.ts'],
+    files: ['settlement.ts', 'schedule.ts'],
+    tests: ['schedule.test.ts'],
   },
   {
     folder: 'events',
-    files: ['cursor.ts', 'message.ts', 'tail-window.ts'],
-    tests: ['cursor.test.ts', 'message.test.ts', 'tail-window.test.ts'],
+    files: ['cursor.ts', 'tail-window.ts'],
+    tests: ['cursor.test.ts', 'tail-window.test.ts'],
   },
   {
     folder: 'crypto',
@@ -31,20 +31,8 @@ export const RULES: readonly Rules[] = [
   },
   {
     folder: 'auth',
-    files: [
-      'caller.ts',
-      'credential-cache.ts',
-      'method-policy.ts',
-      'audit/audit-hash.ts',
-      'rate-limits/known-credentials.ts',
-      'rate-limits/rate-limits.ts',
-      'rate-limits/token-bucket.ts',
-      'tokens/token-secret.ts',
-    ],
-    tests: [
-      '{audit-chain,caller,credential-cache,method-policy,token-secret}.test.ts',
-      'rate-limits/{known-credentials,limits,rate-limits,shared-bucket,token-bucket}.test.ts',
-    ],
+    files: ['caller.ts', 'credential-cache.ts', 'method-policy.ts', 'tokens/token-secret.ts'],
+    tests: ['{caller,credential-cache,method-policy,token-secret}.test.ts'],
   },
   {
     folder: 'notifications',
@@ -61,14 +49,11 @@ export const RULES: readonly Rules[] = [
     files: ['payout.ts', 'policy.ts', 'discrepancy.ts'],
     tests: ['{money,policy,discrepancy}.test.ts'],
   },
-  { folder: 'reconciliation', files: ['message.ts'], tests: ['message.test.ts'] },
   {
     folder: 'webhooks',
     files: [
-      'message.ts',
       'deliveries/concurrency-limiter.ts',
       'deliveries/retry.ts',
-      'deliveries/round-robin.ts',
       'endpoints/endpoint.ts',
       'sender/address-guard.ts',
       'sender/body.ts',
@@ -76,8 +61,7 @@ export const RULES: readonly Rules[] = [
       'sender/sign.ts',
     ],
     tests: [
-      'message.test.ts',
-      'deliveries/{concurrency-limiter,retry,round-robin}.test.ts',
+      'deliveries/{concurrency-limiter,retry}.test.ts',
       'endpoints/{endpoint,endpoint-url,signing-secret}.test.ts',
       'sender/{body,body-kinds,failure-text,send-delivery,sign}.test.ts',
     ],

@@ -110,29 +110,6 @@ describe('reflection', () => {
 })
 
 describe('closing the server', () => {
-  test('lets calls in progress finish and refuses new ones', async () => {
-    const held = Promise.withResolvers<object>()
-    let calls = 0
-    const { server, address } = await openTestServer({
-      transactions: {
-        getTransaction: () => {
-          calls++
-          return held.promise
-        },
-      },
-    })
-    const client = openClient(address)
-    const underWay = callUnary(client, getTransaction, LOOK_UP)
-    await waitFor(() => expect(calls).toBe(1))
-    const closed = server.close(60_000)
-    const refused = await callUnary(openClient(address), getTransaction, LOOK_UP)
-    expect(refused.error?.code).toBe(status.UNAVAILABLE)
-    held.resolve({})
-    expect((await underWay).error).toBeUndefined()
-    await closed
-    expect(calls).toBe(1)
-  })
-
   test('ends streams with UNAVAILABLE when the time is over, and frees their sources', async () => {
     let freed = 0
     const { server, address } = await openTestServer({

@@ -56,24 +56,6 @@ test('an invalid Host header gets the error envelope', async () => {
   }
 })
 
-test('an excessive time-out is refused without a warning of Node', async () => {
-  const warnings: Error[] = []
-  const hear = (warning: Error) => void warnings.push(warning)
-  process.on('warning', hear)
-  const body = '{"businessId":"biz_nobody"}'
-  const json = await inJson(body, { 'connect-timeout-ms': '9999999999' })
-  expect([json.status, JSON.parse(json.text).code]).toEqual([400, 'invalid_argument'])
-  const web = await send(service.httpUrl, {
-    path: GET_BUSINESS,
-    headers: headers('application/grpc-web+json', { 'grpc-timeout': '99999999H' }),
-    body: Buffer.concat([Buffer.from([0, 0, 0, 0, body.length]), Buffer.from(body)]),
-  })
-  expect(web.text).toMatch(/grpc-status: 3\r\n/)
-  expect((await inJson(body, { 'connect-timeout-ms': '5000' })).status).toBe(404)
-  process.off('warning', hear)
-  expect(warnings).toEqual([])
-})
-
 describe('errors have the headers that HTTP asks for', () => {
   test('401 has WWW-Authenticate', async () => {
     for (const authorization of [undefined, 'Bearer nothing']) {

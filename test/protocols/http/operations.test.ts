@@ -1,19 +1,10 @@
 import pino from 'pino'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
-import { MAGIC_PHONES } from '../../../src/banks/sandbox.ts'
 import { type Instance, startInstance, startWire, type Wire } from '../../support/instance.ts'
 import { ADMIN_TOKEN, useSharedService } from '../../support/service.ts'
 import { allMethods, PROTOCOLS } from '../matrix/protocols.ts'
-import {
-  asJson,
-  creation,
-  GENERATE,
-  GET_TRANSACTION,
-  send,
-  until,
-  type WireAnswer,
-} from '../rest/rest.ts'
+import { asJson, creation, GENERATE, send, until, type WireAnswer } from '../rest/rest.ts'
 
 const service = useSharedService()
 
@@ -146,44 +137,6 @@ describe('an instance with OPS_PORT and HTTP_INTERNAL=off', () => {
 })
 
 describe('the log', () => {
-  test('names a refused call by its request id, and never a secret or a body', async () => {
-    const { id, key } = await service.business()
-    const secrets = ['22334455667', 'Adaobi', 'private@example.com', '08099998888']
-    const [idNumber, firstName, email, phone] = secrets
-    const details = { bank: 'PALMPAY', idType: 'bvn', idNumber, firstName, email, phone }
-    const call = (path: string, body: unknown, credential = key) =>
-      send(instance.httpUrl, { path, headers: asJson(credential), body: JSON.stringify(body) })
-    await call(GENERATE, creation(details))
-    await call(GENERATE, creation({ ...details, lastName: 'Other' }))
-    await call(GENERATE, creation({ ...details, idNumber: `${idNumber}8` }))
-    await call(GENERATE, creation({ ...details, reference: 'r', phone: MAGIC_PHONES.refuses }))
-    await call(GENERATE, creation({ ...details, reference: 's', phone: MAGIC_PHONES.rejects }))
-    await call('/inflow.account.v1.AccountService/ListAccounts', {}, ADMIN_TOKEN)
-    await call('/inflow.account.v1.AccountService/ListAccounts', {}, `${ADMIN_TOKEN}wrong`)
-    const refused = await call(GET_TRANSACTION, { session_id: 'x' }, `${key}wrong`)
-
-    const lines = logged.split('\n').filter((line) => line !== '')
-    const records = lines.map((line) => JSON.parse(line) as Record<string, unknown>)
-    const { request_id } = JSON.parse(refused.text)
-    expect(records.find((record) => record['request_id'] === request_id)).toMatchObject({
-      reason: 'unauthorized',
-      protocol: 'rest',
-      rpc: '/inflow.thirdparty.v2.ThirdPartyService/GetTransaction',
-    })
-    const reasons = records
-      .filter((record) => record['business_id'] === id && record['reason'] !== undefined)
-      .map((each) => each['reason'])
-    expect(reasons).toEqual([
-      'duplicate_reference',
-      'validation_failed',
-      'bank_unavailable',
-      'validation_failed',
-    ])
-    for (const secret of [...secrets, key, key.slice(-20), ADMIN_TOKEN]) {
-      expect(logged).not.toContain(secret)
-    }
-  })
-
   test('has the cause of an internal error, which the caller never sees', async () => {
     const { key } = await service.business()
     const { durablePool } = service.database
@@ -196,22 +149,5 @@ describe('the log', () => {
     const { request_id } = JSON.parse(answer.text)
     const line = logged.split('\n').find((each) => each.includes(request_id)) ?? '{}'
     expect(JSON.parse(line)).toMatchObject({ reason: 'internal', err: { code: '42P01' } })
-  })
-
-  test('has changes of state at level info, and successful calls at level debug', async () => {
-    const { id, key } = await service.business()
-    const before = logged.length
-    const body = JSON.stringify(creation())
-    expect(
-      (await send(instance.httpUrl, { path: GENERATE, headers: asJson(key), body })).status,
-    ).toBe(200)
-    const lines = logged
-      .slice(before)
-      .split('\n')
-      .filter((line) => line.includes(id))
-    expect(lines.map((line) => JSON.parse(line))).toMatchObject([
-      { level: 30, msg: 'account opened', business_id: id },
-      { level: 20, msg: 'call', status: 'OK', business_id: id, latency_ms: expect.any(Number) },
-    ])
   })
 })

@@ -1,60 +1,125 @@
 import { readFile } from 'node:fs/promises'
-import { timestampFromMs } from '@bufbuild/protobuf/wkt'
-import fc from 'fast-check'
-import { beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, expect, test } from 'vitest'
+import { Schedule } from '../../../gen/inflow/settlement/v1/settlement_pb.ts'
+import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { TransactionService } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
-import { AMOUNT_MINOR_MAX } from '../../../src/core/money.ts'
-import { useSharedService } from '../../support/service.ts'
-import { data, type ScopedBusiness, scopedBusiness } from '../../thirdparty/scene.ts'
-import { creation, until } from './rest.ts'
+import { runHere } from '../../cli/run-inflow.ts'
+import { ADMIN_TOKEN, useService } from '../../support/service.ts'
+import { data, scopedBusiness } from '../../thirdparty/scene.ts'
+import { creation } from './rest.ts'
 
-const service = useSharedService()
+const service = useService({ BANK_PROVIDUS_NAME: 'Providus MFB' })
+
+let key: string
+let businessId: string
+
+beforeAll(async () => {
+  ;({ key, id: businessId } = await service.business())
+})
+
+/** Opens an account. @returns its number */
+async function open(bank: 'PROVIDUS' | '9PSB') {
+  const body = creation({ bank, reference: `at-${bank}` })
+  const { data } = (await service.post('generateVirtualAccount/', key, body)).body
+  return data.account[0] as { account_number: string; bank_name: string }
+}
+
+async function pay(bank: Bank, accountNumber: string, sessionId: string, amountMinor: bigint) {
+  const payer = { name: 'BOLA', accountNumber: '1', bankCode: '058', bankName: 'GTBank' }
+  await service.client(TransactionService).recordPayment({
+    ...{ bank, accountNumber, sessionId, amountMinor, payer, narration: 'rent' },
+  })
+}
+
+const list = async (body: object) => (await service.post('listTransactions/', key, body)).body.data
+
+test('a listed payment has payer and narration, and once it is settled what settlement did', async () => {
+  const { account_number: number } = await open('9PSB')
+  await pay(Bank.BANK_9PSB, number, 'settled-1', 100_000n)
+  const facts = {
+    payer: { account_number: '1', account_name: 'BOLA', bank_code: '058', bank_name: 'GTBank' },
+    currency: 'NGN',
+    narration: 'rent',
+  }
+  const [before] = (await list({ session_id: 'settled-1' })).transactions
+  expect(before).toMatchObject(facts)
+  for (const name of ['fee', 'net', 'settled_at']) expect(before).not.toHaveProperty(name)
+
+  const settlements = service.client(SettlementService)
+  const terms = { schedule: Schedule.INSTANT, feeBasisPoints: 150 }
+  await settlements.updateSettlementTerms({ businessId, terms })
+  await settlements.settle({ businessId, force: true })
+  const [after] = (await list({})).transactions
+  expect(after).toMatchObject({ ...facts, is_settled: true, fee: 15, net: 985 })
+  expect(after.settled_at).toMatch(/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$/)
+  const one = await service.post('getTransaction/', key, { session_id: 'settled-1' })
+  expect(Object.keys(one.body.data)).toHaveLength(13)
+})
+
+test('a session id used at two banks returns both, and each look-up says so', async () => {
+  const { account_number: first } = await open('9PSB')
+  const { account_number: second } = await open('PROVIDUS')
+  await pay(Bank.BANK_9PSB, first, 'twice', 100n)
+  const alone = await service.post('getTransaction/', key, { session_id: 'twice' })
+  expect(alone.body.data).not.toHaveProperty('also_at_bank')
+  await pay(Bank.BANK_PROVIDUS, second, 'twice', 200n)
+  const both = await list({ session_id: 'twice' })
+  expect(both.transactions.map(({ bank, amount }: never) => [bank, amount]).sort()).toEqual([
+    ['9PSB', 1],
+    ['PROVIDUS', 2],
+  ])
+  const { body } = await service.post('getTransaction/', key, { session_id: 'twice' })
+  expect([body.data.bank, body.data.also_at_bank].sort()).toEqual(['9PSB', 'PROVIDUS'])
+
+  const filtered = await list({ session_id: 'twice', reference: 'at-PROVIDUS' })
+  expect(filtered.transactions).toMatchObject([{ bank: 'PROVIDUS' }])
+  const stranger = await service.business()
+  const others = await service.post('listTransactions/', stranger.key, { session_id: 'twice' })
+  expect(others.body.data.transactions).toEqual([])
+  const { stdout } = await runHere(
+    ['transaction', 'list', '--business', businessId, '--session', 'twice'],
+    { INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN },
+  )
+  expect(stdout.match(/twice/g)).toHaveLength(2)
+  const paged = { session_id: 'twice', recorded_from: '2026-01-01 00:00:00' }
+  const refused = await service.post('listTransactions/', key, paged)
+  expect([refused.status, refused.body.errors[0].field]).toEqual([422, 'session_id'])
+})
+
+test('the displayed name of a bank is a setting, in responses and in events', async () => {
+  expect((await open('PROVIDUS')).bank_name).toBe('Providus MFB')
+  const { body } = await service.post('listEvents/', key, {})
+  const names = body.data.events.map(({ data }: never) => (data as never)['account'])
+  expect(names).toContainEqual(expect.objectContaining({ bank_name: 'Providus MFB' }))
+  expect((await open('9PSB')).bank_name).toBe('9 Payment Service Bank')
+})
 
 /** What lists need that cannot list everything. */
 const FILTERS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   listDeliveries: { eventId: 'evt_none' },
 }
 
-const FIRST_MS = Date.parse('2026-11-20T09:00:00Z')
-
-let key: string
-let businessId: string
-let accountNumber: string
-
-beforeAll(async () => {
-  ;({ key, id: businessId } = await service.business())
-  const { body } = await service.post('generateVirtualAccount/', key, creation())
-  accountNumber = body.data.account[0].account_number
-})
-
-describe('every list', () => {
-  let scoped: ScopedBusiness
-
-  beforeAll(async () => {
-    scoped = await scopedBusiness(service)
-  })
-
-  test('takes every value that the guide offers', async () => {
-    const guide = await readFile('src/docs/rest-api.md', 'utf8')
-    const offered = [
-      ...guide.matchAll(/^\| `(?:\/v2\/thirdparty\/)?(list\w+)\/` \| (.*) \| .* \|$/gm),
-    ]
-    expect(offered.length).toBeGreaterThan(4)
-    const asked: string[] = []
-    for (const [, path = '', fields = ''] of offered) {
-      for (const [, field = '', values = ''] of fields.matchAll(
-        /`(\w+)\?` \(((?:`\w+`(?:, )?)+)\)/g,
-      )) {
-        for (const [, value] of values.matchAll(/`(\w+)`/g)) {
-          await data(service, scoped.test, path, { ...FILTERS[path], [field]: value })
-          asked.push(`${path} ${value}`)
-        }
+test('every list takes every value that the guide offers', async () => {
+  const scoped = await scopedBusiness(service)
+  const guide = await readFile('src/docs/rest-api.md', 'utf8')
+  const offered = [
+    ...guide.matchAll(/^\| `(?:\/v2\/thirdparty\/)?(list\w+)\/` \| (.*) \| .* \|$/gm),
+  ]
+  expect(offered.length).toBeGreaterThan(4)
+  const asked: string[] = []
+  for (const [, path = '', fields = ''] of offered) {
+    for (const [, field = '', values = ''] of fields.matchAll(
+      /`(\w+)\?` \(((?:`\w+`(?:, )?)+)\)/g,
+    )) {
+      for (const [, value] of values.matchAll(/`(\w+)`/g)) {
+        await data(service, scoped.test, path, { ...FILTERS[path], [field]: value })
+        asked.push(`${path} ${value}`)
       }
     }
-    expect(asked).toContain('listVirtualAccounts EXPIRED')
-    expect(asked).toContain('listDeliveries FAILED')
-  })
+  }
+  expect(asked).toContain('listVirtualAccounts EXPIRED')
+  expect(asked).toContain('listDeliveries FAILED')
 })
 
 const tokenOf = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url')
@@ -80,60 +145,4 @@ test.each([
     const { status, body } = await service.post('listTransactions/', key, { [field]: value })
     expect([value, status, body.errors]).toEqual([value, 422, [{ field, message }]])
   }
-})
-
-describe('amounts', () => {
-  test('are JSON numbers that say kobo exactly, with at most two decimals', async () => {
-    const sample = fc.sample(fc.bigInt({ min: 1n, max: AMOUNT_MINOR_MAX }), {
-      numRuns: 190,
-      seed: 7,
-    })
-    const amounts = [1n, 9n, 10n, 99n, 100n, 101n, 110n, 123n, AMOUNT_MINOR_MAX - 1n, ...sample]
-    amounts.push(AMOUNT_MINOR_MAX)
-    const payments = amounts.map((amountMinor, index) => ({
-      bank: Bank.BANK_9PSB,
-      accountNumber,
-      sessionId: `amount-${index}`,
-      amountMinor,
-      paidAt: timestampFromMs(FIRST_MS - index * 1_000),
-    }))
-    const { results } = await service.client(TransactionService).recordPayments({ payments })
-    expect(results.filter((result) => result.error !== '')).toEqual([])
-    const { text } = await service.post('listTransactions/', key, { page_size: 200 })
-    const shown = [...text.matchAll(/"amount":([^,]+),/g)].map((match) => match[1])
-    expect(shown).toEqual(
-      amounts.map((kobo) =>
-        `${kobo / 100n}.${`${kobo % 100n}`.padStart(2, '0')}`.replace(/\.?0{1,2}$/, ''),
-      ),
-    )
-  })
-})
-
-describe('listEvents', () => {
-  test('returns a business’s events by sequence, without a gap, for any page size', async () => {
-    const { rows } = await service.database.durablePool.query(
-      'select count(*)::int as count from outbox where business_id = $1',
-      [businessId],
-    )
-    const total: number = rows[0].count
-    const all = async (limit: number) => {
-      const sequences: number[] = []
-      for (let after = 0; ; ) {
-        const { body } = await service.post('listEvents/', key, { after, limit })
-        const page: number[] = body.data.events.map(
-          (event: { data: { sequence: number } }) => event.data.sequence,
-        )
-        expect(page.length).toBeLessThanOrEqual(limit)
-        sequences.push(...page)
-        after = sequences.at(-1) ?? 0
-        if (page.length < limit) return sequences
-      }
-    }
-    await until(
-      () => all(500),
-      (sequences) => sequences.length === total,
-    )
-    const expected = Array.from({ length: total }, (_, index) => index + 1)
-    for (const limit of [11, 100, 500]) expect(await all(limit)).toEqual(expected)
-  })
 })

@@ -99,24 +99,6 @@ test('a request without fields says that it has none', async () => {
   expect(body.errors).toEqual([{ field: 'status', message }])
 })
 
-test('a change with a mistyped field changes nothing', async () => {
-  const { test: key } = await scopedBusiness(service)
-  const { reference } = await openByKey(service, key)
-  const [before] = (await data(service, key, 'listVirtualAccounts')).accounts
-  const change = { reference, email: 'new@example.com', lastname: 'Obi' }
-  const { status, body } = await service.post('updateVirtualAccount/', key, change)
-  expect([status, body.code]).toEqual([422, 'validation_failed'])
-  expect(body.errors).toEqual([
-    {
-      field: 'lastname',
-      message:
-        'is not a field of this request; known: reference, firstName, lastName, email, phone, expiresAt, expiresIn, split',
-    },
-  ])
-  const [after] = (await data(service, key, 'listVirtualAccounts')).accounts
-  expect(after).toEqual(before)
-})
-
 test.each([
   [
     'updateVirtualAccount',

@@ -15,42 +15,6 @@ async function underpaid(options: Readonly<Record<string, unknown>> = {}) {
   return { shop, account, id: transaction.id, sessionId }
 }
 
-test('a held payment is not settled; accepted, it is settled with the next settlement', async () => {
-  const { shop, account, sessionId } = await underpaid()
-  await account.pay(100)
-  await shop.settle()
-  expect(await shop.balance()).toMatchObject({ pendingMinor: 0n, availableMinor: 10_000n })
-  const accepted = await shop.call('acceptPayment', { session_id: sessionId })
-  expect(accepted).toMatchObject({
-    status: true,
-    message: 'Payment accepted',
-    data: {
-      session_id: sessionId,
-      variance: 'UNDERPAID',
-      hold_state: 'ACCEPTED',
-      is_settled: false,
-    },
-  })
-  const returned = await shop.call('returnPayment', { session_id: sessionId })
-  expect(returned).toMatchObject({ status: false, code: 'not_held' })
-  const [event] = await shop
-    .events(2, 'PAYMENT_NOTIFICATION')
-    .then((all) => all.filter(({ data }) => data.transaction_ref === sessionId))
-  expect(event.data).toMatchObject({
-    ...{
-      variance: 'UNDERPAID',
-      hold_state: 'ACCEPTED',
-      amount: '90.00',
-      expected_amount: '100.00',
-    },
-  })
-  expect(await shop.balance()).toMatchObject({ pendingMinor: 9_000n, availableMinor: 10_000n })
-  await shop.settle()
-  expect(await shop.balance()).toMatchObject({ pendingMinor: 0n, availableMinor: 19_000n })
-  const { data } = await shop.call('getTransaction', { session_id: sessionId })
-  expect(data).toMatchObject({ is_settled: true, hold_state: 'ACCEPTED' })
-})
-
 test('a return is requested by the business, completed by an operator, and never credited', async () => {
   const { shop, id, sessionId } = await underpaid()
   const reason = 'paid too little'

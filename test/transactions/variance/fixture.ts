@@ -78,12 +78,3 @@ function payInto(service: TestService, accountNumber: string, bank: Bank) {
 }
 
 export const heldPaymentsOf = (service: TestService) => service.client(HeldPaymentService)
-
-/** Verifies the whole ledger. @returns what does not agree */
-export async function discrepanciesOf(service: TestService) {
-  const found: string[] = []
-  for await (const progress of service.client(SettlementService).verifyLedger({})) {
-    found.push(...progress.discrepancies.map(({ problem }) => problem))
-  }
-  return found
-}

@@ -1,5 +1,8 @@
+import { create } from '@bufbuild/protobuf'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { RecordPaymentRequestSchema } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import {
   type AllowedPayer,
   AMOUNT_RULES,
@@ -7,6 +10,7 @@ import {
   type PaymentTerms,
   wordsOf,
 } from '../../../src/accounts/terms.ts'
+import { toTokenPayment } from '../../../src/transactions/message.ts'
 import { roundsOf } from '../../../src/transactions/variance/record-one-time.ts'
 import { VARIANCES, varianceOf } from '../../../src/transactions/variance/variance.ts'
 
@@ -170,6 +174,25 @@ test('rounds keep every payment, in order, and have one of each single-use accou
         const order = rounds.flatMap((round) => round.filter((each) => each.id === id))
         expect(order).toEqual(payments.filter((each) => each.id === id))
       }
+    }),
+  )
+})
+
+test('a payment is late at its expiry and not a nanosecond before, though times are kept in milliseconds', () => {
+  const anyAmount = { expectedAmountMinor: undefined, amountRule: 'ANY', singleUse: false } as const
+  const expiries = fc.integer({ min: Date.UTC(2000, 0), max: Date.UTC(2099, 0) })
+  const offsets = fc.oneof(
+    fc.bigInt({ min: -3n, max: 3n }),
+    fc.bigInt({ min: -2_000_000n, max: 2_000_000n }),
+  )
+  fc.assert(
+    fc.property(expiries, offsets, (expiresAtMs, offsetNs) => {
+      const atNs = BigInt(expiresAtMs) * 1_000_000n + offsetNs
+      const paidAt = { seconds: atNs / 1_000_000_000n, nanos: Number(atNs % 1_000_000_000n) }
+      const request = create(RecordPaymentRequestSchema, { bank: Bank.BANK_9PSB, paidAt })
+      const reported = toTokenPayment(request, 0, 'notification')
+      const variance = varianceOf({ ...anyAmount, expiresAtMs, allowedPayers: [] }, false, reported)
+      expect(variance).toBe(offsetNs < 0n ? 'NONE' : 'EXPIRED')
     }),
   )
 })

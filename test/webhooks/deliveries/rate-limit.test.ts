@@ -67,29 +67,6 @@ describe('the rate limit of an endpoint', () => {
     )
   })
 
-  test('says when the next request may start, and a limit of 0 ends it', () => {
-    const { limiter, advance } = setUp()
-    const endpoint = { id: 'ep', concurrency: 50, rateLimit: 4 }
-    const shareOf = (rateLimit: number) => limiter.allot([{ ...endpoint, rateLimit }], none)
-    expect(shareOf(4)).toEqual([{ endpointId: 'ep', share: 1 }])
-    limiter.started('ep')
-    limiter.finished('ep', 'acknowledged', 1)
-    expect(shareOf(4)).toEqual([])
-    expect([limiter.mayStart('ep'), limiter.wantsMore('ep', 0)]).toEqual([false, false])
-    expect(limiter.resumesInMs()).toBe(250)
-    advance(249)
-    expect(limiter.mayStart('ep')).toBe(false)
-    advance(1)
-    expect([limiter.mayStart('ep'), limiter.resumesInMs()]).toEqual([
-      true,
-      Number.POSITIVE_INFINITY,
-    ])
-    // What is claimed and waits will take the token.
-    expect(limiter.allot([endpoint], () => 1)).toEqual([])
-    limiter.started('ep')
-    expect(shareOf(0)[0]?.share).toBeGreaterThan(1)
-  })
-
   test('holds up no other endpoint', () => {
     const { limiter } = setUp()
     const limited = { id: 'ep', concurrency: 50, rateLimit: 4 }

@@ -1,6 +1,8 @@
+import { fromBinary } from '@bufbuild/protobuf'
 import { durationFromMs } from '@bufbuild/protobuf/wkt'
 import { Code } from '@connectrpc/connect'
 import { expect, test } from 'vitest'
+import { EventSchema } from '../../../gen/inflow/event/v1/event_pb.ts'
 import { updateHealth } from '../../../src/webhooks/endpoints/watch-health.ts'
 import { createTestRuntime } from '../../support/runtime.ts'
 import { openWebhooks } from '../fixture.ts'
@@ -165,7 +167,9 @@ test('a failure is judged once by many instances, and not of the URL before a ch
   expect((await client.listEndpoints({ businessId })).endpoints).toMatchObject([
     { status: 2, disabledReason: 2 },
   ])
-  expect(await query('select kind from outbox where subject_id = $1', endpointId)).toEqual([
-    { kind: 'ENDPOINT_DISABLED' },
-  ])
+  const events = await query('select kind, payload from outbox where subject_id = $1', endpointId)
+  expect(events).toMatchObject([{ kind: 'ENDPOINT_DISABLED' }])
+  // Other receivers get it: its path may be a secret.
+  const { payload } = fromBinary(EventSchema, events[0].payload)
+  expect(payload.value).toMatchObject({ id: endpointId, url: 'https://example.com' })
 })

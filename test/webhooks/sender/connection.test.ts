@@ -1,6 +1,8 @@
 import { describe, expect, test } from 'vitest'
+import { startReceiver } from '../../support/receiver.ts'
 import { until } from '../fixture.ts'
-import { httpClient, LOOPBACK, OK, receiver, responding } from './raw-receiver.ts'
+import { makeCertificate, type TestCertificate } from './certificate.ts'
+import { closing, httpClient, LOOPBACK, OK, receiver, responding } from './raw-receiver.ts'
 
 test('a request has the exact expected bytes, in one piece', async () => {
   const peer = await responding()
@@ -99,40 +101,6 @@ test('a request that takes too long to connect times out, and is never sent', as
 })
 
 describe('a response', () => {
-  test('may follow informational responses', async () => {
-    const peer = await responding(
-      `${'HTTP/1.1 102 Wait\r\n\r\n'.repeat(9)}HTTP/1.1 103 Early Hints\r\n\r\n${OK}`,
-    )
-    const { post } = httpClient({ concurrency: 1 })
-    for (let i = 0; i < 3; i++) {
-      expect(await post(peer.url, {}, '1')).toMatchObject({ status: 200, responseBody: 'ok' })
-    }
-    expect(peer.all).toHaveLength(1)
-  })
-
-  test.each([
-    ['switches protocols', 'HTTP/1.1 101 Switching\r\nupgrade: x\r\n\r\n'],
-    ['is informational without end', 'HTTP/1.1 102 Wait\r\n\r\n'.repeat(500)],
-    ['is of another protocol', 'SSH-2.0-OpenSSH_9.6\r\n'],
-    ['has two lengths', OK.replace('OK', 'OK\r\ncontent-length: 3')],
-  ])('that %s is not HTTP', async (_, response) => {
-    const peer = await responding(response)
-    const { post } = httpClient()
-    const outcome = await post(peer.url, {}, '1')
-    expect(outcome).toMatchObject({ status: undefined, error: 'the response is not HTTP' })
-    await peer.all[0]!.closed
-  })
-
-  test('that is cut within its headers counts as none', async () => {
-    const peer = await receiver(async ({ socket, requests }) => {
-      await requests(1)
-      socket.write(OK.slice(0, 30), () => socket.resetAndDestroy())
-    })
-    expect(await httpClient().post(peer.url, {}, '1')).toMatchObject({
-      ...{ status: undefined, error: 'connection closed without a response' },
-    })
-  })
-
   test('that is incomplete when the client closes counts as none, and no more are sent', async () => {
     const peer = await receiver(({ socket }) => socket.write('HTTP/1.1 200 OK\r\n'))
     const { post, close } = httpClient()
@@ -145,4 +113,31 @@ describe('a response', () => {
     expect((await post(peer.url, {}, '2')).error).toBe('the service stopped')
     expect(peer.all).toHaveLength(1)
   })
+})
+
+const DAY_MS = 86_400_000
+
+/** Posts to an https receiver with the certificate. */
+async function postTo(certificate: TestCertificate) {
+  const receiver = await startReceiver(certificate)
+  closing.push(receiver.close)
+  const { error } = await httpClient({ allowHttp: false }).post(receiver.url, {}, '{}')
+  return { error, requests: receiver.requests.length }
+}
+
+test('a self-signed certificate is refused, and nothing is sent', async () => {
+  const outcome = await postTo(makeCertificate())
+  expect(outcome).toEqual({ error: 'TLS certificate is self-signed', requests: 0 })
+})
+
+test('a certificate that has expired is refused, and the error says when', async () => {
+  const toMs = Date.UTC(2026, 0, 31, 12)
+  const outcome = await postTo(makeCertificate({ fromMs: toMs - DAY_MS, toMs }))
+  expect(outcome).toEqual({ error: 'TLS certificate expired on 2026-01-31', requests: 0 })
+})
+
+test('a certificate that is not valid yet is refused, and the error says when it is', async () => {
+  const fromMs = Date.UTC(2126, 0, 31, 12)
+  const outcome = await postTo(makeCertificate({ fromMs, toMs: fromMs + DAY_MS }))
+  expect(outcome).toEqual({ error: 'TLS certificate not valid before 2126-01-31', requests: 0 })
 })
