@@ -23,9 +23,9 @@ import {
   burnTransactionIds,
   copyCluster,
   copyRows,
-  startServer,
   startPair,
   startPrimary,
+  startServer,
 } from './standby.ts'
 
 vi.setConfig({ testTimeout: 240_000 })
