@@ -198,7 +198,7 @@ describe('the return of an unmatched payment', () => {
     await payouts().cancelPayout({ payoutId })
   })
 
-  test('is requested once, whoever asks at the same time', async () => {
+  test('is requested once, however many ask at the same time', async () => {
     const { id } = await arrive()
     await pause()
     const results = await Promise.all(Array.from({ length: 12 }, () => refund(id)))
@@ -368,6 +368,35 @@ describe('a return that was not paid', () => {
     expect(decided.payout!.status).toBe(PayoutStatus.FAILED)
     expect(await isListed(id)).toBe(true)
   })
+})
+
+test('verifying the ledger finds a return whose postings or unmatched payment do not match it', async () => {
+  await pause()
+  const { id } = await arrive()
+  const { payout } = await refund(id)
+  const unguarded = (text: string) =>
+    database().query(`begin; set local session_replication_role = replica; ${text}; commit`)
+  const ofPayment = (resolution: string, payoutId: string) =>
+    unguarded(
+      `update unmatched_payment set resolution = ${resolution}, resolved_at = case when ${resolution} is null
+        then null else now() end, payout_id = ${payoutId} where id = '${id}'`,
+    )
+  await ofPayment('null', 'null')
+  expect(await discrepancies()).toEqual([
+    `${payout!.id} is APPROVED; its unmatched payment is open by none`,
+  ])
+  await ofPayment("'RETURNED'", "'pay_none'")
+  expect(await discrepancies()).toContain(`${id} is RETURNED by pay_none, which does not return it`)
+  await ofPayment("'RETURNING'", `'${payout!.id}'`)
+  const take = (account: string) =>
+    unguarded(
+      `update payout_posting set debit_account = '${account}' where payout_id = '${payout!.id}'`,
+    )
+  await take('held')
+  expect(await discrepancies()).toEqual([
+    `${payout!.id} is APPROVED; 60000 of it are reserved, and 0 are taken`,
+  ])
+  await take('unmatched')
 })
 
 test('the database refuses a payout and an unmatched payment that do not match', async () => {
