@@ -88,6 +88,17 @@ const refund = (unmatchedPaymentId: string, beneficiary?: typeof OTHER) =>
     ...(beneficiary && { beneficiary }),
   })
 
+/** Changes rows as no statement of the service can. */
+const unguarded = (text: string) =>
+  database().query(`begin; set local session_replication_role = replica; ${text}; commit`)
+
+/** An account gets a number that payments arrived for. */
+const renumber = (reference: string, accountNumber: string) =>
+  database().query('update account set account_number = $1 where reference = $2', [
+    accountNumber,
+    reference,
+  ])
+
 const assign = (unmatchedPaymentId: string, { businessId, reference }: Shop) =>
   reconciliation().assignUnmatchedPayment({ unmatchedPaymentId, businessId, reference })
 
@@ -223,22 +234,38 @@ describe('the return of an unmatched payment', () => {
     expect(won.every((resolution) => ['ASSIGNED', 'RETURNING'].includes(resolution))).toBe(true)
   })
 
-  test('excludes that it is recorded for an account that opens meanwhile', async () => {
-    const shop = await openShop(service)
-    const { accountNumber } = shop
+  test('excludes that it is recorded for an account that opens meanwhile, until it is cancelled', async () => {
+    const { reference } = await openShop(service)
     await pause()
-    const rename = (to: string) =>
-      database().query('update account set account_number = $1 where reference = $2', [
-        to,
-        shop.reference,
-      ])
     const { id, sessionId } = await arrive({ accountNumber: '3777777777' })
-    await refund(id)
-    await rename('3777777777')
-    const again = await report({ sessionId, accountNumber: '3777777777' })
-    expect(again.outcome).toBe(RecordOutcome.UNMATCHED)
-    await rename(accountNumber)
+    const { payout } = await refund(id)
+    await renumber(reference, '3777777777')
+    const again = () => report({ sessionId, accountNumber: '3777777777' })
+    expect((await again()).outcome).toBe(RecordOutcome.UNMATCHED)
     expect((await stateOf(id)).resolution).toBe('RETURNING')
+    await payouts().cancelPayout({ payoutId: payout!.id })
+    expect((await again()).outcome).toBe(RecordOutcome.RECORDED)
+    expect(await reasonOf(refund(id))).toBe('payment_resolved')
+  })
+
+  test('excludes that it is recorded at the same time, and is excluded by it', async () => {
+    const { reference } = await openShop(service)
+    await pause()
+    for (let round = 0; round < 15; round++) {
+      const accountNumber = `37000000${10 + round}`
+      const { id, sessionId } = await arrive({ accountNumber })
+      await renumber(reference, accountNumber)
+      const [returned, recorded] = await Promise.all([
+        reasonOf(refund(id)),
+        report({ sessionId, accountNumber }),
+      ])
+      const isRecorded = recorded.outcome === RecordOutcome.RECORDED
+      expect(returned).toBe(isRecorded ? 'payment_resolved' : 'accepted')
+      const { rows } = await database().query('select from payment_session where session_id = $1', [
+        sessionId,
+      ])
+      expect(rows).toHaveLength(isRecorded ? 1 : 0)
+    }
   })
 
   test('is not a note of a return outside Inflow, and neither follows the other', async () => {
@@ -370,12 +397,32 @@ describe('a return that was not paid', () => {
   })
 })
 
+test('a request that is repeated after a restore lost its payout leads to the transfer that the bank knows', async () => {
+  const { id } = await arrive()
+  const lost = (await refund(id)).payout!
+  await until(lost.id, PayoutStatus.PAID)
+  const before = (await payouts().getPayout({ payoutId: lost.id })).payout!
+  await unguarded(`
+    delete from payout_posting where payout_id = '${lost.id}'; delete from payout_step where payout_id = '${lost.id}';
+    delete from payout where id = '${lost.id}';
+    update unmatched_payment set resolution = null, resolved_at = null, payout_id = null where id = '${id}';
+    update payout_sender set repeats_until = now() + interval '1 day'`)
+  const { payout, replayed } = await refund(id)
+  expect(replayed).toBe(false)
+  await until(payout!.id, PayoutStatus.PAID)
+  await database().query('update payout_sender set repeats_until = null')
+  const { payout: after, steps } = await payouts().getPayout({ payoutId: payout!.id })
+  expect(after).toMatchObject({ bankReference: lost.bankReference, sessionId: before.sessionId })
+  expect(steps.map(({ text }) => text)).toContain(
+    '9PSB knows it: it was sent before the database was restored',
+  )
+  expect((await stateOf(id)).resolution).toBe('RETURNED')
+})
+
 test('verifying the ledger finds a return whose postings or unmatched payment do not match it', async () => {
   await pause()
   const { id } = await arrive()
   const { payout } = await refund(id)
-  const unguarded = (text: string) =>
-    database().query(`begin; set local session_replication_role = replica; ${text}; commit`)
   const ofPayment = (resolution: string, payoutId: string) =>
     unguarded(
       `update unmatched_payment set resolution = ${resolution}, resolved_at = case when ${resolution} is null
