@@ -36,7 +36,7 @@ const SERVICE_HELP = `
   transaction: payments received: get, list, summary, timeline, reverse, held, accept, return, complete-return
   settle: settlement: run, preview, list, calendar, terms
   payout: money out: create, get, list, approve, reject, cancel, resolve, resolve-name, banks, beneficiaries, pause, resume, pauses, float, reconcile, discrepancies, resolve-discrepancy, import, batches, batch, approve-batch, reject-batch, policy
-  refund: refunds of payments: create, list
+  refund: refunds of payments: create, unmatched, list
   balance: show the balance of a business: pending, available, reserved, fees
   statement: account statement of a business for a period, as CSV or JSON
   ledger: the ledger of all businesses: verify

@@ -30,7 +30,7 @@ const UNMATCHED_HELP = `
   ${YES}
   Example: unmatched assign unm_01… --reference order-1 --note "the payer mistyped"
 
-  return: mark a payment as returned to its payer; the bank moves the money itself
+  return: record that a payment was returned outside Inflow; "refund unmatched" returns it by a payout
   ${UNMATCHED_ID}
   --note <text>!  how and why it was returned
   ${YES}
@@ -45,7 +45,8 @@ export function unmatched(noun: Command): void {
       shows: TRANSACTION,
     }),
     return: rpc(ReconciliationService.method.returnUnmatchedPayment, {
-      confirms: 'It is marked as returned to its payer, and cannot be assigned any more.',
+      confirms:
+        'It is marked as returned outside Inflow, and cannot be assigned any more. No money moves.',
       shows: `${UNMATCHED}, narration, resolution, resolvedAt, note`,
     }),
   })

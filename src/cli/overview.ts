@@ -151,6 +151,7 @@ export function review(noun: Command): void {
 /** The commands that take the id of an item, by their methods. */
 export const COMMANDS: Readonly<Record<string, string>> = {
   AssignUnmatchedPayment: 'unmatched assign',
+  RefundUnmatchedPayment: 'refund unmatched',
   ReturnUnmatchedPayment: 'unmatched return',
   RetryNotification: 'notification retry',
   ResolveNotification: 'notification resolve',

@@ -22,6 +22,8 @@ import {
   UpdatePayoutPolicyRequestSchema,
   UpdatePayoutPolicyResponseSchema,
 } from '../../gen/inflow/payout/v1/payout_service_pb.ts'
+import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
+import type { Payer, Transaction } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import type { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { formatAmount } from '../core/money.ts'
 import { columnsOf } from './columns.ts'
@@ -42,7 +44,7 @@ const PAYOUT = `id, businessId, live, reference, purpose, status, amountMinor, f
   beneficiary.accountName=Beneficiary, beneficiary.accountNumber=Account, beneficiary.bankName=Institution,
   narration, bank=Sent through, bankReference, routing, sessionId, failureReason, detail, requestedBy,
   approvalReason=Needs approval, decidedBy, decisionNote, createdAt, expiresAt, nextAt, submittedAt, completedAt,
-  transactionId=Refunds, settlementId, batchId`
+  transactionId=Refunds, unmatchedPaymentId=Returns, settlementId, batchId`
 
 const STEPS = columnsOf(PayoutStepSchema, 'at, status, actor, text=What')
 
@@ -460,6 +462,15 @@ const REFUND_HELP = `
   ${YES}
   Example: refund create txn_… --amount 500 --reason "one item is out of stock"
 
+  unmatched: return an unmatched payment to its payer by a payout, as a whole
+  <unmatched-payment-id>  the payment, unm_…
+  --reason <text>  why
+  ${INSTITUTION}  the institution of another account than the payer's, which needs an approval; with --account and --name
+  --account <number>  the number of that account
+  --name <text>  its expected name
+  ${YES}
+  Example: refund unmatched unm_… --reason "the payer mistyped"
+
   list: list refunds, newest first
   ${FILTERS}
   ${PAGE}
@@ -472,10 +483,7 @@ export function refund(noun: Command): void {
       confirms: ({ transactionId, amountMinor, beneficiary }, service) => {
         const sum =
           amountMinor === 0n ? 'All that is left of it' : `${formatAmount(amountMinor)} NGN`
-        const to = beneficiary
-          ? `${beneficiaryText(beneficiary)} (${beneficiary.bankCode}), once another person approves`
-          : 'its payer'
-        const effect = `${sum} is paid to ${visible(to)}.`
+        const effect = `${sum} is paid to ${recipientText(beneficiary)}.`
         const question = () =>
           questionAbout(transactionId, effect, () => transactionText(service, transactionId))
         return { word: 'refund', question }
@@ -487,9 +495,26 @@ export function refund(noun: Command): void {
         return replayed ? 'The refund was requested before.' : []
       },
     }),
+    unmatched: rpc(PayoutService.method.refundUnmatchedPayment, {
+      request: otherAccount,
+      confirms: ({ unmatchedPaymentId, beneficiary }, service) => {
+        const question = () =>
+          questionAbout(
+            unmatchedPaymentId,
+            `All of it is paid to ${recipientText(beneficiary)}.`,
+            () => unmatchedText(service, unmatchedPaymentId),
+          )
+        return { word: 'return', question }
+      },
+      shows: PAYOUT,
+      notes: ({ payout: requested, replayed }) => {
+        noteApproval(requested)
+        return replayed ? 'The return was requested before.' : []
+      },
+    }),
     list: rpc(PayoutService.method.listPayouts, {
       request: () => ({ purpose: PayoutPurpose.REFUND }),
-      shows: `${ROW}, transactionId=Refunds`,
+      shows: `${ROW}, transactionId=Refunds, unmatchedPaymentId=Returns`,
     }),
   })
 }
@@ -509,11 +534,46 @@ function otherAccount({ bank, account, name }: AccountOptions) {
   return { beneficiary: { bankCode: bank, accountNumber: account, accountName: name } }
 }
 
+function recipientText(beneficiary: Beneficiary | undefined): string {
+  if (beneficiary === undefined) return 'its payer'
+  const { bankCode } = beneficiary
+  return visible(`${beneficiaryText(beneficiary)} (${bankCode}), once another person approves`)
+}
+
+/** The most pages of unmatched payments that are read to describe one. */
+const PAGES_MAX = 10
+
+/** "1500.00 NGN from CHIDI OKAFOR, 0123456785, to 9012345678"; empty: it was not found. */
+async function unmatchedText(service: Service, id: string): Promise<string> {
+  const reconciliation = service.client(ReconciliationService)
+  let pageToken = ''
+  for (let page = 0; page < PAGES_MAX; page++) {
+    const { payments, nextPageToken } = await reconciliation.listUnmatchedPayments({
+      ...{ pageSize: 200, pageToken },
+    })
+    const found = payments.find((payment) => payment.id === id)
+    if (found) return paymentText(found, 'to')
+    if (nextPageToken === '') break
+    pageToken = nextPageToken
+  }
+  return ''
+}
+
 /** "1500.00 NGN from CHIDI OKAFOR, 0123456785, into 9012345678" */
 async function transactionText(service: Service, transactionId: string): Promise<string> {
   const { timeline } = await service.client(OverviewService).getTimeline({ transactionId })
   if (!timeline?.transaction) return ''
-  const { amountMinor, payer, accountNumber } = timeline.transaction
+  return paymentText(timeline.transaction, 'into')
+}
+
+function paymentText(
+  {
+    amountMinor,
+    payer,
+    accountNumber,
+  }: Pick<Transaction, 'amountMinor' | 'accountNumber'> & { readonly payer?: Payer | undefined },
+  preposition: string,
+): string {
   const from = [payer?.name, payer?.accountNumber].filter((text) => !!text).join(', ')
-  return `${formatAmount(amountMinor)} NGN${from && ` from ${from}`}, into ${accountNumber}`
+  return `${formatAmount(amountMinor)} NGN${from && ` from ${from}`}, ${preposition} ${accountNumber}`
 }

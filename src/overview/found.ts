@@ -229,12 +229,13 @@ export function fromNotification(notification: Of<typeof findNotification>): Fou
 }
 
 export function fromUnmatched(payment: StoredUnmatched): Found {
-  const { bank, resolution } = payment
+  const { bank, resolution, payoutId } = payment
+  const by = payoutId === undefined ? '' : `; returned by ${payoutId}`
   return {
     kind: 'UNMATCHED_PAYMENT',
     id: payment.id,
     title: payment.sessionId,
-    subtitle: atBank(bank, payment.accountNumber),
+    subtitle: `${atBank(bank, payment.accountNumber)}${by}`,
     businessId: '',
     atMs: payment.paidAtMs,
     amountMinor: payment.amountMinor,

@@ -317,6 +317,7 @@ function toHealthMessage({ notReady, standbys, sequencerLagMs, ...health }: Heal
 
 export const ACTIONS: Readonly<Record<ReviewAction, DescMethod>> = {
   assign: ReconciliationService.method.assignUnmatchedPayment,
+  refund: PayoutService.method.refundUnmatchedPayment,
   return: ReconciliationService.method.returnUnmatchedPayment,
   'retry notification': NotificationService.method.retryNotification,
   'resolve notification': NotificationService.method.resolveNotification,

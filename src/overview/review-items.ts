@@ -36,7 +36,7 @@ export function ofUnmatched(
     payerName,
     accountOf: { accountNumber },
     text: `${payer} paid to ${accountNumber} at ${BANK_FACTS[bank].name}, which is not an open account.`,
-    actions: ['assign', 'return'],
+    actions: ['assign', 'refund', 'return'],
   }
 }
 
@@ -272,6 +272,7 @@ export const OPERATOR_KINDS: ReadonlySet<ReviewKind> = new Set([
 /** What can end an item. */
 export type ReviewAction =
   | 'assign'
+  | 'refund'
   | 'return'
   | 'retry notification'
   | 'resolve notification'

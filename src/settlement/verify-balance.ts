@@ -33,8 +33,8 @@ export interface Part {
 }
 
 /**
- * Verifies the payouts of a balance, which a domain above this one makes. With an empty business: those that return
- * unmatched payments, which are in no balance.
+ * Verifies the payouts of a balance, which a domain above this one makes. With an empty business, which the events of
+ * unmatched payments have: those that return such payments, which are in no balance.
  *
  * @returns also what their postings add to the balance
  */

@@ -1,6 +1,5 @@
 import type { Pool } from 'pg'
 import { invalidFields } from '../core/errors.ts'
-import { inTransaction } from '../postgres/in-transaction.ts'
 import { pageTokenOf } from '../postgres/page-token.ts'
 import {
   type Discrepancy,
@@ -91,7 +90,6 @@ export async function* verifyLedger(
     cursor = { ...cursor, after: key }
   }
   if (cursor.sinceMs === 0) {
-    yield progress(await verifyReturns(pool, verifyPayouts))
     for await (const part of verifyOrphans(pool)) yield progress(part)
     for await (const part of verifyAllSessions(pool)) yield progress(part)
   }
@@ -118,15 +116,6 @@ async function* inSnapshot(
     // Closing the connection ends the transaction if it is still open.
     client.release(!isDone)
   }
-}
-
-/** Verifies the payouts that return unmatched payments: they belong to no balance. */
-async function verifyReturns(pool: Pool, verifyPayouts: VerifyPayouts): Promise<Part> {
-  const ofNone = { businessId: '', live: true }
-  const { discrepancies, count } = await inTransaction(pool, (client) =>
-    verifyPayouts(client, ofNone),
-  )
-  return found(discrepancies, count)
 }
 
 /** Finds postings whose transaction does not exist: they belong to no balance. */

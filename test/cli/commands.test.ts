@@ -377,8 +377,32 @@ test('a payment is refunded to its payer in part, and to another account once ap
   expect(refunded.stdout).toMatch(/^Still refundable +600\.00$/m)
   expect(refunded.stdout).toMatch(new RegExp(`^Refunds +${transactionId}$`, 'm'))
   const { stdout } = await run('refund', 'list', ...own)
-  expect(stdout).toMatch(new RegExp(` 400\\.00 .* ${transactionId}$`, 'm'))
+  expect(stdout).toMatch(new RegExp(` 400\\.00 .* ${transactionId} +-$`, 'm'))
   expect((await run('payout', 'list', ...own, '--purpose', 'payout')).stdout).toBe('')
+})
+
+test('an unmatched payment is returned by a payout, once amount and payer are confirmed', async () => {
+  await service.client(TransactionService).recordPayment({
+    ...{ bank: Bank.BANK_9PSB, accountNumber: '3999999999', amountMinor: 43_210n },
+    sessionId: 'typed-wrong',
+    payer: { name: 'BOLA ADE', bankCode: '000013', accountNumber: '0123456785' },
+  })
+  const [id = ''] = /unm_\w+(?=.* typed-wrong )/.exec((await run('unmatched', 'list')).stdout) ?? []
+  const asked = await run('refund', 'unmatched', id)
+  expect(asked.code).toBe(2)
+  expect(asked.stderr).toMatch(
+    /: 432\.10 NGN from BOLA ADE, \d{10}, to 3999999999\n +All of it is paid to its payer\./,
+  )
+  const { stdout } = await run('refund', 'unmatched', id, '--reason', 'mistyped', '--yes')
+  expect(stdout).toMatch(new RegExp(`^Returns +${id}$`, 'm'))
+  expect(stdout).not.toMatch(/^Business/m)
+  await waitFor(async () =>
+    expect((await run('payout', 'get', idOf(stdout))).stdout).toMatch(/^Status +PAID$/m),
+  )
+  const again = await run('refund', 'unmatched', id, '--yes')
+  expect(again.stderr).toContain('The return was requested before.')
+  const assign = ['unmatched', 'assign', id, '--business', 'biz_x', '--reference', 'x', '--yes']
+  expect((await run(...assign)).code).toBe(1)
 })
 
 test('payouts of a business are paused and resumed', async () => {

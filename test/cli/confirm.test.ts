@@ -26,7 +26,7 @@ const IRREVERSIBLE = [
   ...['key rotate', 'master-key rotate', 'notification resolve', 'payout approve'],
   ...['payout approve-batch', 'payout cancel', 'payout create', 'payout import', 'payout reject'],
   ...['payout reject-batch', 'payout resolve', 'payout resolve-discrepancy', 'portal revoke'],
-  'refund create',
+  ...['refund create', 'refund unmatched'],
   ...['settle run', 'token revoke', 'transaction accept', 'transaction complete-return'],
   'transaction return',
   ...['transaction reverse', 'unmatched assign', 'unmatched return', 'webhook remove'],

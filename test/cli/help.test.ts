@@ -53,7 +53,7 @@ const COMMANDS = `
   transaction: get, list, summary, reverse, timeline, held, accept, return, complete-return
   settle: run, preview, list, calendar, terms
   payout: create, get, list, approve, reject, cancel, resolve, resolve-name, banks, beneficiaries, pause, resume, pauses, float, reconcile, discrepancies, resolve-discrepancy, import, batches, batch, approve-batch, reject-batch, policy get, policy set
-  refund: create, list
+  refund: create, unmatched, list
   balance
   statement
   ledger: verify

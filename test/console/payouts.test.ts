@@ -48,6 +48,15 @@ describe.skipIf(!hasBrowser)('payouts in the console', () => {
     return transaction!.id
   }
 
+  /** A payment arrives for an account number that is not open. */
+  async function arriveUnmatched(amountMinor: bigint, accountNumber = ADA.accountNumber) {
+    await service.client(TransactionService).recordPayment({
+      ...{ bank: Bank.BANK_9PSB, accountNumber: '3999999999', amountMinor },
+      sessionId: fresh('session'),
+      payer: { name: 'BOLA ADE', ...ADA, accountNumber, bankName: 'Guaranty Trust Bank' },
+    })
+  }
+
   /** Requests a payout over the API. @returns its id */
   async function request(amountMinor: bigint, account = ADA, token?: string): Promise<string> {
     const client = service.client(PayoutService, token)
@@ -179,6 +188,45 @@ describe.skipIf(!hasBrowser)('payouts in the console', () => {
     await page.getByRole('heading', { name: 'Payout' }).waitFor()
     const { payouts: all } = await payouts().listPayouts({ transactionId })
     expect(all.map(({ amountMinor }) => amountMinor)).toEqual([150_000n, 50_000n])
+  })
+
+  it('returns an unmatched payment, naming amount and payer, and shows the payout', async () => {
+    const { page, dialog } = await open('/review?kind=unmatched')
+    await arriveUnmatched(43_210n)
+    const waits = page.locator('.review-head', { hasText: '₦432.10' })
+    await waits.click()
+    await page.keyboard.press('r')
+    await dialog.getByText(/A payout returns all of it, ₦432.10/).waitFor()
+    await dialog.getByText(new RegExp(`The payer is BOLA ADE: ${ADA.accountNumber}`)).waitFor()
+    await dialog.getByRole('button', { name: 'Continue' }).click()
+    await dialog.getByText('four hundred and thirty-two naira, ten kobo', { exact: true }).waitFor()
+    await dialog.getByText('BOLA ADE', { exact: true }).waitFor()
+    await expectAccessible(page)
+    await dialog.getByRole('button', { name: 'Return', exact: true }).click()
+    await dialog.getByText(/Audit entry/).waitFor()
+    await dialog.getByRole('link', { name: 'Requested' }).click()
+    await page.getByText(/the unmatched payment/).waitFor()
+    await expect.poll(() => statusOf(page).innerText()).toBe('Paid')
+    expect(await page.getByText('Business', { exact: true }).count()).toBe(0)
+  })
+
+  it('returns an unmatched payment to a typed account, if another person approves', async () => {
+    await arriveUnmatched(54_321n, '')
+    const { page, dialog } = await open('/review?kind=unmatched')
+    await page.locator('.review-head', { hasText: '₦543.21' }).click()
+    await page.getByRole('button', { name: 'Return', exact: true }).click()
+    await dialog.getByText(/did not state the account of the payer/).waitFor()
+    await dialog.getByLabel('Bank').fill('Guaranty Trust Bank')
+    await dialog.getByLabel('Account number').fill(ADA.accountNumber)
+    await dialog.getByLabel('Name of the account').fill('Zeta Yota')
+    await dialog.getByRole('button', { name: 'Continue' }).click()
+    await dialog.getByRole('button', { name: 'Return', exact: true }).click()
+    // The bank's name is shown, and typed in its place.
+    await dialog.getByText(/^"Zeta Yota" is not like "ADEYEMI ADA ADA"/).waitFor()
+    await dialog.getByLabel('Name of the account').fill('ADEYEMI ADA ADA')
+    await dialog.getByRole('button', { name: 'Continue' }).click()
+    await dialog.getByRole('button', { name: 'Return', exact: true }).click()
+    await dialog.getByText('by another person: a return to another account').waitFor()
   })
 
   it('says on every page what is paused, to operators why, and to a business that it is', async () => {

@@ -137,6 +137,7 @@ test('states what is known of each, and the rpcs that can end it', async () => {
     text: expect.stringContaining('not an open account'),
     actions: [
       'inflow.reconciliation.v1.ReconciliationService/AssignUnmatchedPayment',
+      'inflow.payout.v1.PayoutService/RefundUnmatchedPayment',
       'inflow.reconciliation.v1.ReconciliationService/ReturnUnmatchedPayment',
     ],
   })

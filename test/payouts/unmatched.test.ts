@@ -88,6 +88,17 @@ const refund = (unmatchedPaymentId: string, beneficiary?: typeof OTHER) =>
     ...(beneficiary && { beneficiary }),
   })
 
+/** Changes rows as no statement of the service can. */
+const unguarded = (text: string) =>
+  database().query(`begin; set local session_replication_role = replica; ${text}; commit`)
+
+/** An account gets a number that payments arrived for. */
+const renumber = (reference: string, accountNumber: string) =>
+  database().query('update account set account_number = $1 where reference = $2', [
+    accountNumber,
+    reference,
+  ])
+
 const assign = (unmatchedPaymentId: string, { businessId, reference }: Shop) =>
   reconciliation().assignUnmatchedPayment({ unmatchedPaymentId, businessId, reference })
 
@@ -198,7 +209,7 @@ describe('the return of an unmatched payment', () => {
     await payouts().cancelPayout({ payoutId })
   })
 
-  test('is requested once, whoever asks at the same time', async () => {
+  test('is requested once, however many ask at the same time', async () => {
     const { id } = await arrive()
     await pause()
     const results = await Promise.all(Array.from({ length: 12 }, () => refund(id)))
@@ -223,22 +234,38 @@ describe('the return of an unmatched payment', () => {
     expect(won.every((resolution) => ['ASSIGNED', 'RETURNING'].includes(resolution))).toBe(true)
   })
 
-  test('excludes that it is recorded for an account that opens meanwhile', async () => {
-    const shop = await openShop(service)
-    const { accountNumber } = shop
+  test('excludes that it is recorded for an account that opens meanwhile, until it is cancelled', async () => {
+    const { reference } = await openShop(service)
     await pause()
-    const rename = (to: string) =>
-      database().query('update account set account_number = $1 where reference = $2', [
-        to,
-        shop.reference,
-      ])
     const { id, sessionId } = await arrive({ accountNumber: '3777777777' })
-    await refund(id)
-    await rename('3777777777')
-    const again = await report({ sessionId, accountNumber: '3777777777' })
-    expect(again.outcome).toBe(RecordOutcome.UNMATCHED)
-    await rename(accountNumber)
+    const { payout } = await refund(id)
+    await renumber(reference, '3777777777')
+    const again = () => report({ sessionId, accountNumber: '3777777777' })
+    expect((await again()).outcome).toBe(RecordOutcome.UNMATCHED)
     expect((await stateOf(id)).resolution).toBe('RETURNING')
+    await payouts().cancelPayout({ payoutId: payout!.id })
+    expect((await again()).outcome).toBe(RecordOutcome.RECORDED)
+    expect(await reasonOf(refund(id))).toBe('payment_resolved')
+  })
+
+  test('excludes that it is recorded at the same time, and is excluded by it', async () => {
+    const { reference } = await openShop(service)
+    await pause()
+    for (let round = 0; round < 15; round++) {
+      const accountNumber = `37000000${10 + round}`
+      const { id, sessionId } = await arrive({ accountNumber })
+      await renumber(reference, accountNumber)
+      const [returned, recorded] = await Promise.all([
+        reasonOf(refund(id)),
+        report({ sessionId, accountNumber }),
+      ])
+      const isRecorded = recorded.outcome === RecordOutcome.RECORDED
+      expect(returned).toBe(isRecorded ? 'payment_resolved' : 'accepted')
+      const { rows } = await database().query('select from payment_session where session_id = $1', [
+        sessionId,
+      ])
+      expect(rows).toHaveLength(isRecorded ? 1 : 0)
+    }
   })
 
   test('is not a note of a return outside Inflow, and neither follows the other', async () => {
@@ -368,6 +395,55 @@ describe('a return that was not paid', () => {
     expect(decided.payout!.status).toBe(PayoutStatus.FAILED)
     expect(await isListed(id)).toBe(true)
   })
+})
+
+test('a request that is repeated after a restore lost its payout leads to the transfer that the bank knows', async () => {
+  const { id } = await arrive()
+  const lost = (await refund(id)).payout!
+  await until(lost.id, PayoutStatus.PAID)
+  const before = (await payouts().getPayout({ payoutId: lost.id })).payout!
+  await unguarded(`
+    delete from payout_posting where payout_id = '${lost.id}'; delete from payout_step where payout_id = '${lost.id}';
+    delete from payout where id = '${lost.id}';
+    update unmatched_payment set resolution = null, resolved_at = null, payout_id = null where id = '${id}';
+    update payout_sender set repeats_until = now() + interval '1 day'`)
+  const { payout, replayed } = await refund(id)
+  expect(replayed).toBe(false)
+  await until(payout!.id, PayoutStatus.PAID)
+  await database().query('update payout_sender set repeats_until = null')
+  const { payout: after, steps } = await payouts().getPayout({ payoutId: payout!.id })
+  expect(after).toMatchObject({ bankReference: lost.bankReference, sessionId: before.sessionId })
+  expect(steps.map(({ text }) => text)).toContain(
+    '9PSB knows it: it was sent before the database was restored',
+  )
+  expect((await stateOf(id)).resolution).toBe('RETURNED')
+})
+
+test('verifying the ledger finds a return whose postings or unmatched payment do not match it', async () => {
+  await pause()
+  const { id } = await arrive()
+  const { payout } = await refund(id)
+  const ofPayment = (resolution: string, payoutId: string) =>
+    unguarded(
+      `update unmatched_payment set resolution = ${resolution}, resolved_at = case when ${resolution} is null
+        then null else now() end, payout_id = ${payoutId} where id = '${id}'`,
+    )
+  await ofPayment('null', 'null')
+  expect(await discrepancies()).toEqual([
+    `${payout!.id} is APPROVED; its unmatched payment is open by none`,
+  ])
+  await ofPayment("'RETURNED'", "'pay_none'")
+  expect(await discrepancies()).toContain(`${id} is RETURNED by pay_none, which does not return it`)
+  await ofPayment("'RETURNING'", `'${payout!.id}'`)
+  const take = (account: string) =>
+    unguarded(
+      `update payout_posting set debit_account = '${account}' where payout_id = '${payout!.id}'`,
+    )
+  await take('held')
+  expect(await discrepancies()).toEqual([
+    `${payout!.id} is APPROVED; 60000 of it are reserved, and 0 are taken`,
+  ])
+  await take('unmatched')
 })
 
 test('the database refuses a payout and an unmatched payment that do not match', async () => {

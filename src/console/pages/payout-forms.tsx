@@ -131,14 +131,17 @@ const BUSINESS_ID = /^biz_\w{20,}$/
 interface BeneficiaryFieldsProps {
   /** Of the beneficiary in the request's JSON. */
   readonly path: string
-  /** For whose payouts the name is resolved; it may not be known yet. */
-  readonly businessId: string
+  /** For whose payouts the name is resolved; it may not be known yet. Undefined: of no business; the name is typed. */
+  readonly businessId: string | undefined
   readonly values?: Pick<Beneficiary, 'bankCode' | 'accountNumber'> | undefined
   /** The field of the request that takes the resolution of the name, if it has one. */
   readonly resolution?: string
 }
 
-/** An account at any bank. Its name is resolved as soon as it can be; without a name the form cannot be sent. */
+/**
+ * An account at any bank. Its name is resolved as soon as it can be; without a name the form cannot be sent. A typed name is
+ * compared with the one that the bank states.
+ */
 export function BeneficiaryFields({
   path,
   businessId,
@@ -152,7 +155,8 @@ export function BeneficiaryFields({
   const before = banks.find(({ code }) => code === values?.bankCode)?.name ?? ''
   const text = (typed ?? before).toLowerCase()
   const bank = banks.find(({ name, code }) => name.toLowerCase() === text || code === text)
-  const resolved = useResolvedName(businessId, bank?.code ?? '', accountNumber)
+  const isTyped = businessId === undefined
+  const resolved = useResolvedName(businessId ?? '', bank?.code ?? '', accountNumber)
   const onInput = ({ target }: FormEvent) => {
     const { name, value } = target as HTMLInputElement
     if (name === `${path}.bank`) setTyped(value.trim())
@@ -184,16 +188,28 @@ export function BeneficiaryFields({
         pattern="[0-9]{10}"
         maxLength={10}
         placeholder="Ten digits"
-        fault={resolved.fault}
+        fault={isTyped ? '' : resolved.fault}
       />
-      <p className="resolved" role="status">
-        {beneficiary && <Status tone="good">{beneficiary.accountName}</Status>}
-        {resolved.isAsking && <span className="faint">Asking for the name of the account…</span>}
-        {resolved.error && <span className="fault">{resolved.fault}</span>}
-      </p>
+      {isTyped ? (
+        <TextField name={`${path}.accountName`} label="Name of the account" required />
+      ) : (
+        <>
+          <p className="resolved" role="status">
+            {beneficiary && <Status tone="good">{beneficiary.accountName}</Status>}
+            {resolved.isAsking && (
+              <span className="faint">Asking for the name of the account…</span>
+            )}
+            {resolved.error && <span className="fault">{resolved.fault}</span>}
+          </p>
+          <input
+            type="hidden"
+            name={`${path}.accountName`}
+            value={beneficiary?.accountName ?? ''}
+          />
+        </>
+      )}
       <input type="hidden" name={`${path}.bankCode`} value={bank?.code ?? ''} />
       <input type="hidden" name={`${path}.bankName`} value={bank?.name ?? ''} />
-      <input type="hidden" name={`${path}.accountName`} value={beneficiary?.accountName ?? ''} />
       {resolution && (
         <input type="hidden" name={resolution} value={resolved.data?.resolution ?? ''} />
       )}

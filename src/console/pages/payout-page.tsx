@@ -101,6 +101,12 @@ const withDetail =
   ({ detail }: Payout) =>
     detail === '' ? `${text}.` : `${text}: ${detail}`
 
+/** What a payout that was not paid means for its money. */
+const givenBack = ({ unmatchedPaymentId }: Payout, what = 'the money') =>
+  unmatchedPaymentId === ''
+    ? `${what} is available again`
+    : 'the unmatched payment waits for a decision again'
+
 const VERDICTS: Readonly<Record<number, (payout: Payout, isPortal: boolean) => string>> = {
   [PayoutStatus.PENDING_APPROVAL]: ({ approvalReason }) =>
     `It needs an approval: ${approvalReason}.`,
@@ -118,13 +124,14 @@ const VERDICTS: Readonly<Record<number, (payout: Payout, isPortal: boolean) => s
       : `The bank ${what}. Look into its books, and decide.`
   },
   [PayoutStatus.PAID]: () => 'The bank paid it.',
-  [PayoutStatus.FAILED]: withDetail('It was not paid, and the money is available again'),
-  [PayoutStatus.REJECTED]: () => 'Its approval was refused. The money is available again.',
-  [PayoutStatus.CANCELLED]: () =>
-    'It was cancelled before it was sent. The money is available again.',
-  [PayoutStatus.EXPIRED]: () => 'Nobody approved it in time. The money is available again.',
-  [PayoutStatus.RETURNED]: () =>
-    'The bank of the beneficiary sent it back. Its amount is available again.',
+  [PayoutStatus.FAILED]: (payout) =>
+    withDetail(`It was not paid, and ${givenBack(payout)}`)(payout),
+  [PayoutStatus.REJECTED]: (payout) => `Its approval was refused, and ${givenBack(payout)}.`,
+  [PayoutStatus.CANCELLED]: (payout) =>
+    `It was cancelled before it was sent, and ${givenBack(payout)}.`,
+  [PayoutStatus.EXPIRED]: (payout) => `Nobody approved it in time, and ${givenBack(payout)}.`,
+  [PayoutStatus.RETURNED]: (payout) =>
+    `The bank of the beneficiary sent it back, and ${givenBack(payout, 'its amount')}.`,
 }
 
 /** What happened, newest last, and below it what is to come. */
@@ -370,6 +377,16 @@ function PayoutFacts({ payout }: { readonly payout: Payout }) {
             ),
         ],
         [
+          'Returns',
+          ({ unmatchedPaymentId, refundedSessionId }) =>
+            unmatchedPaymentId !== '' && (
+              <>
+                the unmatched payment <Id text={unmatchedPaymentId} />, session{' '}
+                <Id text={refundedSessionId} />
+              </>
+            ),
+        ],
+        [
           'Settlement',
           ({ settlementId }) =>
             settlementId !== '' && (
@@ -377,7 +394,11 @@ function PayoutFacts({ payout }: { readonly payout: Payout }) {
             ),
         ],
         ['Batch', 'batchId'],
-        ['Business', ({ businessId }) => mayReadBusiness && <BusinessLink id={businessId} />],
+        [
+          'Business',
+          ({ businessId }) =>
+            mayReadBusiness && businessId !== '' && <BusinessLink id={businessId} />,
+        ],
         ['Mode', ({ live }) => (live ? 'Live' : 'Test')],
       ]}
     />

@@ -2,8 +2,10 @@ import { useState } from 'react'
 import type { Beneficiary } from '../../../gen/inflow/payout/v1/payout_pb.ts'
 import { type Payout, PayoutStatus } from '../../../gen/inflow/payout/v1/payout_pb.ts'
 import { PayoutService } from '../../../gen/inflow/payout/v1/payout_service_pb.ts'
+import type { UnmatchedPayment } from '../../../gen/inflow/reconciliation/v1/unmatched_payment_pb.ts'
 import {
   HoldState,
+  type Payer,
   type Transaction,
   TransactionStatus,
 } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
@@ -85,12 +87,45 @@ export function Refund({ payment, refunds }: RefundsProps) {
         { reason: { rows: 2 } },
       ]}
       confirm={({ amountMinor = 0n, beneficiary }) => (
-        <AmountTo amountMinor={amountMinor || left} {...recipientOf(payment, beneficiary)} />
+        <AmountTo amountMinor={amountMinor || left} {...recipientOf(payment.payer, beneficiary)} />
       )}
       target={({ payout }) => payout?.id ?? ''}
       result={({ payout }) => payout && <Requested payout={payout} />}
     >
-      <Recipient payment={payment} />
+      <Recipient payer={payment.payer} businessId={payment.businessId} />
+    </Action>
+  )
+}
+
+/** Returns an unmatched payment to its payer, or to another account, which needs an approval. */
+export function RefundUnmatched({
+  payment,
+  onClosed,
+}: {
+  /** Undefined: it is not known yet. */
+  readonly payment: UnmatchedPayment | undefined
+  readonly onClosed: () => void
+}) {
+  const { id = '', amountMinor = 0n, payer } = payment ?? {}
+  return (
+    <Action
+      method={METHODS.refundUnmatchedPayment}
+      label="Return"
+      isOffered={payment !== undefined}
+      says={`A payout returns all of it, ${naira(amountMinor)}. Meanwhile it cannot be assigned.`}
+      request={(_form, { beneficiary }) => ({
+        unmatchedPaymentId: id,
+        ...(beneficiary && !beneficiary.bankCode && { beneficiary: undefined }),
+      })}
+      fields={[{ reason: { rows: 2 } }]}
+      confirm={({ beneficiary }) => (
+        <AmountTo amountMinor={amountMinor} {...recipientOf(payer, beneficiary)} />
+      )}
+      target={id}
+      result={({ payout }) => payout && <Requested payout={payout} />}
+      onClosed={onClosed}
+    >
+      <Recipient payer={payer} businessId={undefined} />
     </Action>
   )
 }
@@ -107,7 +142,7 @@ function refundableMinor({ payment, refunds }: RefundsProps): bigint {
     .reduce((sum, { amountMinor }) => sum - amountMinor, payment.amountMinor)
 }
 
-function recipientOf({ payer }: Transaction, other: Partial<Beneficiary> | undefined) {
+function recipientOf(payer: Payer | undefined, other: Partial<Beneficiary> | undefined) {
   const { accountName = '', accountNumber = '', bankName = '' } = other ?? {}
   if (accountName !== '') return { accountName, accountNumber, bankName }
   return {
@@ -118,7 +153,13 @@ function recipientOf({ payer }: Transaction, other: Partial<Beneficiary> | undef
 }
 
 /** The payer if the bank stated the account, unless another one is chosen. */
-function Recipient({ payment: { payer, businessId } }: { readonly payment: Transaction }) {
+function Recipient({
+  payer,
+  businessId,
+}: {
+  readonly payer: Payer | undefined
+  readonly businessId: string | undefined
+}) {
   const [isOther, setOther] = useState(false)
   const isKnown = /^\d{10}$/.test(payer?.accountNumber ?? '')
   const says = isKnown

@@ -27,9 +27,11 @@ import { Button, type ButtonProps } from '../ui/button.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { dropDraft, useDraft, useDraftName } from '../ui/drafts.ts'
 import { AreaField } from '../ui/fields.tsx'
+import { usePagedList } from '../ui/list.tsx'
 import { Failure } from '../ui/page.tsx'
 import { PageLink, Status } from '../ui/values.tsx'
 import { ResolveOpening } from './account-forms.tsx'
+import { RefundUnmatched } from './refunds.tsx'
 
 /** The actions that can end an item, of those that the caller may take, each with its key. */
 export function ItemActions({ item, onDecided }: { item: ReviewItem; onDecided: () => void }) {
@@ -81,7 +83,8 @@ function linkOf({ kind, id, businessId }: ReviewItem): ReactNode {
 /** What ends an item, or lets it go on. */
 interface Decision {
   readonly method: DescMethod
-  readonly key: 'a' | 'r'
+  /** The key that presses its button; undefined: none does. */
+  readonly key: 'a' | 'r' | undefined
   readonly label: string
   readonly Button: ComponentType<DecisionProps>
   /** How several are decided at once; undefined: they are not. */
@@ -151,9 +154,18 @@ const DECISIONS: readonly Decision[] = [
         },
     },
   },
-  ask(reconciliation.returnUnmatchedPayment, 'r', 'Return', {
-    title: 'Mark as returned',
-    says: 'The bank moves the money itself: this records that it was sent back to its payer.',
+  {
+    method: payouts.refundUnmatchedPayment,
+    key: 'r',
+    label: 'Return',
+    Button: ReturnUnmatched,
+    together: {
+      says: 'A payout returns all of each to its payer.',
+      request: ({ id }) => ({ unmatchedPaymentId: id }),
+    },
+  },
+  ask(reconciliation.returnUnmatchedPayment, undefined, 'Mark as returned', {
+    says: 'Records that the bank sent it back itself, or that you did at its portal. It moves no money.',
     reason: 'How and why it was returned',
     request: ({ id }) => ({ unmatchedPaymentId: id }),
   }),
@@ -382,6 +394,16 @@ function Assign({ item, onDecided }: DecisionProps) {
       <AreaField name="note" label="Note" maxLength={500} rows={2} />
     </Action>
   )
+}
+
+/** How many unmatched payments a page has: as in the details, whose list this shares. */
+const PAGE_SIZE = 200
+
+/** Returns an unmatched payment by a payout. The list of them has the account of its payer. */
+function ReturnUnmatched({ item: { id, bank }, onDecided }: DecisionProps) {
+  const request = { bank, pageSize: PAGE_SIZE }
+  const { rows } = usePagedList(reconciliation.listUnmatchedPayments, 'payments', request)
+  return <RefundUnmatched payment={rows.find((row) => row.id === id)} onClosed={onDecided} />
 }
 
 /** The shortest text that is searched for. */
