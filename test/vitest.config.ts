@@ -51,6 +51,7 @@ export const SLOW_FILES = [
   'test/console/access.test.ts',
   'test/console/operations.test.ts',
   'test/console/payments.test.ts',
+  'test/console/batches.test.ts',
   'test/console/payouts.test.ts',
   'test/console/portal.test.ts',
   'test/console/webhooks.test.ts',

@@ -1,49 +1,38 @@
-const ONES = [
+const SMALL = [
   ...['zero', 'one', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight', 'nine', 'ten'],
   ...['eleven', 'twelve', 'thirteen', 'fourteen', 'fifteen', 'sixteen', 'seventeen', 'eighteen'],
   'nineteen',
 ]
 
-const TENS = ['', '', 'twenty', 'thirty', 'forty', 'fifty', 'sixty', 'seventy', 'eighty', 'ninety']
+const TENS = ['twenty', 'thirty', 'forty', 'fifty', 'sixty', 'seventy', 'eighty', 'ninety']
 
-const SCALES = ['', 'thousand', 'million', 'billion', 'trillion', 'quadrillion', 'quintillion']
+const LARGE: readonly (readonly [bigint, string])[] = [
+  [10n ** 15n, 'quadrillion'],
+  [10n ** 12n, 'trillion'],
+  [10n ** 9n, 'billion'],
+  [10n ** 6n, 'million'],
+  [1_000n, 'thousand'],
+]
 
 /**
- * An amount as people say it, for the operator who approves it: 450_000_050n → "four million, five hundred thousand naira, fifty
- * kobo".
- *
- * @param amountMinor in kobo, not negative, below 2^63
+ * An amount of kobo in words: `one thousand, five hundred naira, fifty kobo`. A digit too many is easily overlooked in
+ * figures.
  */
 export function amountInWords(amountMinor: bigint): string {
-  const kobo = Number(amountMinor % 100n)
-  const naira = `${words(amountMinor / 100n)} naira`
-  return kobo === 0 ? naira : `${naira}, ${below1000(kobo)} kobo`
+  const naira = `${numberInWords(amountMinor / 100n)} naira`
+  const kobo = amountMinor % 100n
+  return kobo === 0n ? naira : `${naira}, ${numberInWords(kobo)} kobo`
 }
 
-function words(value: bigint): string {
-  if (value === 0n) return 'zero'
-  const groups: string[] = []
-  let rest = value
-  for (const scale of SCALES) {
-    const group = Number(rest % 1000n)
-    if (group > 0) groups.unshift(`${below1000(group)} ${scale}`.trim())
-    rest /= 1000n
+function numberInWords(value: bigint): string {
+  if (value < 20n) return SMALL[Number(value)] ?? ''
+  if (value < 100n) {
+    const tens = TENS[Number(value / 10n) - 2] ?? ''
+    return value % 10n === 0n ? tens : `${tens}-${SMALL[Number(value % 10n)]}`
   }
-  return groups.join(', ')
-}
-
-function below1000(value: number): string {
-  const hundreds = Math.floor(value / 100)
-  const rest = value % 100
-  if (hundreds === 0) return below100(rest)
-  const text = `${ONES[hundreds]} hundred`
-  return rest === 0 ? text : `${text} and ${below100(rest)}`
-}
-
-function below100(value: number): string {
-  if (value < 20) return `${ONES[value]}`
-  const unit = value % 10
-  return unit === 0
-    ? `${TENS[Math.floor(value / 10)]}`
-    : `${TENS[Math.floor(value / 10)]}-${ONES[unit]}`
+  const [unit, name] = LARGE.find(([least]) => value >= least) ?? [100n, 'hundred']
+  const head = `${numberInWords(value / unit)} ${name}`
+  const rest = value % unit
+  if (rest === 0n) return head
+  return `${head}${rest < 100n ? ' and ' : ', '}${numberInWords(rest)}`
 }

@@ -4,6 +4,8 @@ import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { readConfig } from '../../src/config/config.ts'
+import { DAY_MS } from '../../src/core/durations.ts'
+import { newId } from '../../src/core/ids.ts'
 import { checkBanks, checkBankWork } from '../../src/doctor/check-banks.ts'
 import { checkReplicas } from '../../src/doctor/check-database.ts'
 import { checkPayouts } from '../../src/doctor/check-payouts.ts'
@@ -336,8 +338,15 @@ test('reports what banks have for payouts, and which payouts wait for an operato
         account_number, text, found_at)
       values ('pdc_1', 'MISSING_HERE', 'PROVIDUS', true, 'r', 'r', '', 1, '', '', now())`,
   )
+  // One that was refused now, and one that was two weeks ago.
+  await durablePool.query(
+    `insert into settlement_payout (settlement_id, business_id, live, net_minor, refusals, detail)
+      select id, 'biz_1', true, 1, 1, 'a limit' from unnest($1::text[]) id`,
+    [[newId('stl', nowMs), newId('stl', nowMs - 14 * DAY_MS)]],
+  )
   expect(await reported()).toEqual([
     ['warn', '1 differences between what banks sent out and the payouts wait'],
+    ['warn', '1 settlements of the last week cannot be paid out'],
     ['warn', '1 pauses stop payouts'],
     ['ok', expect.stringMatching(/^PROVIDUS had NGN 1500\.50 for payouts at /)],
     ['warn', 'what SAFEHAVEN has for payouts was never read: status 500'],

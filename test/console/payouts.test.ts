@@ -1,5 +1,5 @@
 import type { Page } from 'playwright-core'
-import { afterEach, beforeAll, describe, expect, it, test } from 'vitest'
+import { afterEach, beforeAll, describe, expect, it } from 'vitest'
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { PauseScope, PayoutStatus } from '../../gen/inflow/payout/v1/payout_pb.ts'
 import { PayoutService } from '../../gen/inflow/payout/v1/payout_service_pb.ts'
@@ -8,24 +8,11 @@ import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { nuban } from '../../src/banks/nuban.ts'
 import { MAGIC_ACCOUNTS } from '../../src/banks/sandbox.ts'
-import { amountInWords } from '../../src/console/format/amount-in-words.ts'
 import { fresh, openAccount, settleAll } from '../overview/scene.ts'
 import { hasBrowser } from '../support/browser.ts'
 import { useService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { expectAccessible, useBrowser } from './browser.ts'
-
-test.each([
-  [5n, 'zero naira, five kobo'],
-  [1_300n, 'thirteen naira'],
-  [12_100n, 'one hundred and twenty-one naira'],
-  [150_050n, 'one thousand, five hundred naira, fifty kobo'],
-  [100_000_100n, 'one million and one naira'],
-  [40_000_000n, 'four hundred thousand naira'],
-  [1_000_000_000_000_000n, 'ten trillion naira'],
-])('%s kobo in words: %s', (amountMinor, words) => {
-  expect(amountInWords(amountMinor)).toBe(words)
-})
 
 /** An account of Guaranty Trust Bank. */
 const ADA = { bankCode: '058', accountNumber: nuban('058', 145_700_001) }

@@ -26,12 +26,14 @@ const SECRET = {
   amountText: '771,234.57',
 }
 
+const PAYEE = { bankCode: '058', accountNumber: nuban('058', 145_700_001) }
+
 /** What only operators know: commands, settings, and how the ledger names its accounts. */
 const OPERATORS_WORDS = /npx |inflow [a-z]+ [a-z-]+|ADMIN_TOKEN|clearing:/
 
 /** What changes something; none of it is for a token that may only read. */
 const CHANGES =
-  /^(Reverse|Redeliver|Close the account|Approve a recipient|Open an account|Accept|Return|Assign|Resolve|Settle now|Change the terms|Add a holiday|Verify the ledger|Create|New|Add|Issue|Rotate|Revoke|Recover|Request payout|Refund|Approve|Reject|Cancel the|Decide|Record a|Pause|Resume|Disable|Enable|Delete|Send a test)\b/
+  /^(Reverse|Redeliver|Close the account|Approve a recipient|Open an account|Accept|Return|Assign|Resolve|Settle now|Change the terms|Add a holiday|Verify the ledger|Create|New|Add|Issue|Rotate|Revoke|Recover|Request payout|Upload|Refund|Approve|Reject|Cancel the|Decide|Record a|Pause|Resume|Disable|Enable|Delete|Send a test)\b/
 
 const folder = mkdtempSync(join(tmpdir(), 'inflow-portal-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -64,6 +66,16 @@ describe.skipIf(!hasBrowser)('the portal of a business', () => {
     const settlementId = await settleAll(service, other.businessId, 1n)
     await payOut(own.businessId)
     const payout = await payOut(other.businessId)
+    const { batch } = await service.client(PayoutService).createPayouts({
+      ...{ businessId: other.businessId, reference: fresh('hidden-batch') },
+      items: [
+        {
+          reference: fresh('item'),
+          amountMinor: 100n,
+          beneficiary: { ...PAYEE, accountName: 'Ada Obi' },
+        },
+      ],
+    })
     const request = { name: 'portal', scopes: ['read'], businessIds: [own.businessId] }
     const issued = await service.client(AdminService).issueToken(request)
     token = { id: issued.token!.id, secret: issued.secret }
@@ -72,14 +84,15 @@ describe.skipIf(!hasBrowser)('the portal of a business', () => {
       ...[other.businessId, other.reference, other.accountNumber, other.merchantReference],
       ...[id, sessionId, endpoint!.id, settlementId],
       ...[payout.id, payout.reference],
+      ...[batch!.id, batch!.reference],
     ]
   })
 
   async function payOut(businessId: string): Promise<Payout> {
     const payouts = service.client(PayoutService)
-    const beneficiary = { bankCode: '058', accountNumber: nuban('058', 145_700_001) }
-    const { resolution } = await payouts.resolveAccountName({ businessId, ...beneficiary })
-    const details = { businessId, reference: fresh('payout'), amountMinor: 100n, beneficiary }
+    const { resolution } = await payouts.resolveAccountName({ businessId, ...PAYEE })
+    const reference = fresh('payout')
+    const details = { businessId, reference, amountMinor: 100n, beneficiary: PAYEE }
     return (await payouts.createPayout({ ...details, resolution })).payout!
   }
 
@@ -97,7 +110,7 @@ describe.skipIf(!hasBrowser)('the portal of a business', () => {
   }
 
   test('each page that it shows has nothing of another business, and no change', async () => {
-    const { page } = await open('/', { token: token.secret })
+    const { page, go } = await open('/', { token: token.secret })
     const bodies: Promise<void>[] = []
     let calls = 0
     page.on('response', (response) => {
@@ -128,6 +141,16 @@ describe.skipIf(!hasBrowser)('the portal of a business', () => {
     }
     expect(titles).not.toContain('Reconciliation')
     expect(titles).not.toContain('Health')
+    for (const path of ['batches', 'rules']) {
+      await go(`/payouts/${path}`)
+      await settled(page)
+      expectNothingHidden(await page.locator('body').innerText(), path)
+      const buttons = await page.getByRole('button').allInnerTexts()
+      expect(
+        buttons.filter((each) => CHANGES.test(each.trim())),
+        path,
+      ).toEqual([])
+    }
     for (const title of titles) {
       await railOf(page).filter({ hasText: title }).first().click()
       await settled(page)
@@ -218,6 +241,8 @@ describe.skipIf(!hasBrowser)('the portal of a business', () => {
       `webhooks/${hidden[10]}`,
       `settlement?business=${other.businessId}`,
       `payouts/${hidden[12]}`,
+      `payouts/batches?business=${other.businessId}`,
+      `payouts/batches/${other.businessId}/${hidden.at(-2)}`,
       `businesses/${other.businessId}`,
     ]
     for (const path of paths) {

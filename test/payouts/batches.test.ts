@@ -7,7 +7,6 @@ import { PayoutService } from '../../gen/inflow/payout/v1/payout_service_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { nuban } from '../../src/banks/nuban.ts'
 import { MAGIC_ACCOUNTS } from '../../src/banks/sandbox.ts'
-import { amountInWords } from '../../src/core/amount-in-words.ts'
 import { fresh, openAccount, pay, settleAll } from '../overview/scene.ts'
 import { useService } from '../support/service.ts'
 import { waitUntil } from '../support/wait-for.ts'
@@ -151,14 +150,4 @@ test('a batch above the threshold is approved or rejected as a whole, by another
   expect(await availableOf(businessId)).toBe(970_000n)
   const unknown = approver.rejectBatch({ businessId, batchId: 'pba_unknown' })
   expect(await reasonOf(unknown)).toBe('not_found')
-})
-
-test('amounts are read as people say them', () => {
-  expect(amountInWords(0n)).toBe('zero naira')
-  expect(amountInWords(105n)).toBe('one naira, five kobo')
-  expect(amountInWords(450_000_050n)).toBe('four million, five hundred thousand naira, fifty kobo')
-  expect(amountInWords(12_342_100n)).toBe(
-    'one hundred and twenty-three thousand, four hundred and twenty-one naira',
-  )
-  expect(amountInWords(2n ** 63n - 1n)).toMatch(/^ninety-two quadrillion, /)
 })

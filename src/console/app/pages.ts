@@ -73,6 +73,12 @@ export const INNER = [
     '/payouts/controls',
     async () => (await import('../pages/payout-controls-page.tsx')).PayoutControlsPage,
   ),
+  inner('/payouts/rules', async () => (await import('../pages/payout-rules.tsx')).PayoutRulesPage),
+  inner('/payouts/batches', async () => (await import('../pages/batches-page.tsx')).BatchesPage),
+  inner(
+    '/payouts/batches/:business/:id',
+    async () => (await import('../pages/batches-page.tsx')).BatchPage,
+  ),
   inner('/payouts/:id', async () => (await import('../pages/payout-page.tsx')).PayoutPage),
   inner(
     '/accounts/customer/:business',

@@ -10,7 +10,7 @@ import {
   PayoutService,
 } from '../../../gen/inflow/payout/v1/payout_service_pb.ts'
 import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
-import { amountInWords } from '../format/amount-in-words.ts'
+import { amountInWords } from '../../core/amount-in-words.ts'
 import { naira } from '../format/money.ts'
 import { useBusinessName } from '../session/business-names.ts'
 import { useAllowedQuery } from '../session/session.tsx'

@@ -250,7 +250,7 @@ function PayoutActions({ payout }: { readonly payout: Payout }) {
       <Action
         method={METHODS.cancelPayout}
         label="Cancel the payout"
-        isOffered={isPending || isWaiting}
+        isOffered={(isPending || isWaiting) && (isBusiness(requestedBy) || !isBusiness(own))}
         says={`Ends ${text} before it is sent. The money is available again.`}
         fields={{ note: { rows: 2 } }}
         {...shared}
@@ -259,6 +259,9 @@ function PayoutActions({ payout }: { readonly payout: Payout }) {
     </div>
   )
 }
+
+/** Whether a requester is a business itself, which cancels only what it requested: by its key, or by a link to its portal. */
+const isBusiness = (requester: string) => /^(secret_key:|token:plk_)/.test(requester)
 
 /** What may be decided in a status, by the books of the bank. */
 function decisionsOf(
@@ -393,7 +396,13 @@ function PayoutFacts({ payout }: { readonly payout: Payout }) {
               <PageLink to={`/settlement/${settlementId}`}>{settlementId}</PageLink>
             ),
         ],
-        ['Batch', 'batchId'],
+        [
+          'Batch',
+          ({ batchId, businessId }) =>
+            batchId !== '' && (
+              <PageLink to={`/payouts/batches/${businessId}/${batchId}`}>{batchId}</PageLink>
+            ),
+        ],
         [
           'Business',
           ({ businessId }) =>

@@ -13,6 +13,7 @@ import {
 } from '../../../gen/inflow/payout/v1/payout_service_pb.ts'
 import { formatAmount } from '../../core/money.ts'
 import { naira, parseNaira } from '../format/money.ts'
+import { useOnlyBusiness } from '../session/session.tsx'
 import { useViewScope } from '../session/view-scope.tsx'
 import { Action } from '../ui/action.tsx'
 import { Button } from '../ui/button.tsx'
@@ -20,7 +21,7 @@ import { columnsOf } from '../ui/columns.tsx'
 import { TextField, Tick } from '../ui/fields.tsx'
 import { Fields, type FormValues } from '../ui/form.tsx'
 import { List, usePagedList } from '../ui/list.tsx'
-import { type Fact, Facts, Loaded, Section } from '../ui/page.tsx'
+import { Empty, type Fact, Facts, Loaded, Page, Section } from '../ui/page.tsx'
 import { BeneficiaryFields } from './payout-forms.tsx'
 
 const METHODS = PayoutService.method
@@ -41,6 +42,21 @@ export function PayoutRules({ businessId, title }: RulesProps) {
         {() => policy && <Facts facts={factsOf(policy)} />}
       </Loaded>
     </Section>
+  )
+}
+
+/** The rules of the one business that may be seen, and whom it has paid. */
+export function PayoutRulesPage() {
+  const businessId = useOnlyBusiness()
+  if (businessId === undefined) {
+    return <Empty title="Each business has rules of its own">They are on its page.</Empty>
+  }
+  return (
+    <Page title="Payout rules">
+      <p className="soft">The service may have limits of its own, which hold beside these.</p>
+      <PayoutRules businessId={businessId} title="Limits, approval and fees" />
+      <Beneficiaries businessId={businessId} />
+    </Page>
   )
 }
 

@@ -6,7 +6,7 @@ import {
 import { PayoutService } from '../../../gen/inflow/payout/v1/payout_service_pb.ts'
 import { bankName, enumChoices, enumValue } from '../format/enums.ts'
 import { useArrivals } from '../session/live.tsx'
-import { useMay } from '../session/session.tsx'
+import { useMay, useOnlyBusiness } from '../session/session.tsx'
 import { useUrlState, useViewScope } from '../session/view-scope.tsx'
 import { columnsOf } from '../ui/columns.tsx'
 import { ChoiceFilter, FilterBar, TextFilter, TimeFilter, useTimeRange } from '../ui/filters.tsx'
@@ -21,6 +21,7 @@ const METHODS = PayoutService.method
 /** Money out of the balances of businesses: payouts, refunds, and settlements that are paid out. */
 export function PayoutsPage() {
   const may = useMay()
+  const isPortal = useOnlyBusiness() !== undefined
   return (
     <Page
       title="Payouts"
@@ -32,6 +33,14 @@ export function PayoutsPage() {
               Float, pauses and rules
             </PageLink>
           )}
+          {isPortal && (
+            <PageLink to="/payouts/rules" className="button">
+              Rules
+            </PageLink>
+          )}
+          <PageLink to="/payouts/batches" className="button">
+            Batches
+          </PageLink>
           <RequestPayout />
         </>
       }

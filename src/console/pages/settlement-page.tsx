@@ -4,6 +4,7 @@ import { useParams } from 'wouter'
 import {
   EntrySchema,
   type Settlement,
+  type SettlementPayout,
   SettlementSchema,
   SettlementStatus,
 } from '../../../gen/inflow/settlement/v1/settlement_pb.ts'
@@ -18,7 +19,7 @@ import { Button } from '../ui/button.tsx'
 import { columnsOf, MessageFacts } from '../ui/columns.tsx'
 import { List, usePagedList } from '../ui/list.tsx'
 import { Empty, Failure, Loaded, Page, Section, Waiting } from '../ui/page.tsx'
-import { Dash, Figure, Money, PageLink, Status } from '../ui/values.tsx'
+import { Dash, Figure, Money, PageLink, Status, Time } from '../ui/values.tsx'
 import { dayAt, dayName, periodOf } from './lagos-calendar.ts'
 import { LedgerVerification } from './ledger-verification.tsx'
 import { Calendar } from './settlement-calendar.tsx'
@@ -214,6 +215,7 @@ function Known({ settlement }: { readonly settlement: Settlement }) {
               </strong>
             ),
           ],
+          ['Payout', ({ payout }) => payout && <PayoutOf payout={payout} />],
           'cutOffAt',
           'startedAt',
           'completedAt',
@@ -225,17 +227,39 @@ function Known({ settlement }: { readonly settlement: Settlement }) {
   )
 }
 
+/** The payout of a settlement, and why there is none, or none that paid it. */
+function PayoutOf({ payout: { payoutId, detail, nextAt } }: { readonly payout: SettlementPayout }) {
+  return (
+    <>
+      {payoutId !== '' && <PageLink to={`/payouts/${payoutId}`}>{payoutId}</PageLink>}
+      {detail !== '' && (
+        <p>
+          Not paid out. {detail}.{' '}
+          {nextAt ? (
+            <>
+              It is tried again <Time at={nextAt} />.
+            </>
+          ) : (
+            'It is not tried again.'
+          )}
+        </p>
+      )}
+      {payoutId === '' && detail === '' && 'is being requested'}
+    </>
+  )
+}
+
 const ENTRY_COLUMNS = columnsOf(EntrySchema, [
   'bookedAt',
   ['Entry', ({ kind }) => words(kind)],
   [
-    'Payment',
-    ({ transactionId }) =>
-      transactionId === '' ? (
-        <Dash />
-      ) : (
-        <PageLink to={`/payments/${transactionId}`}>{shorten(transactionId, 20)}</PageLink>
-      ),
+    'Payment or payout',
+    ({ transactionId, payoutId }) => {
+      const id = transactionId || payoutId
+      if (id === '') return <Dash />
+      const page = transactionId === '' ? 'payouts' : 'payments'
+      return <PageLink to={`/${page}/${id}`}>{shorten(id, 20)}</PageLink>
+    },
   ],
   'sessionId',
   'pendingMinor',
@@ -254,9 +278,10 @@ function Payments({ settlement: { id, businessId, live } }: { readonly settlemen
         columns={ENTRY_COLUMNS}
         of={entries}
         keyOf={({ sequence }) => `${sequence}`}
-        hrefOf={({ transactionId }, href) =>
-          href(transactionId === '' ? `/settlement/${id}` : `/payments/${transactionId}`)
-        }
+        hrefOf={({ transactionId, payoutId }, href) => {
+          if (transactionId !== '') return href(`/payments/${transactionId}`)
+          return href(payoutId === '' ? `/settlement/${id}` : `/payouts/${payoutId}`)
+        }}
         empty={<p className="soft">It has no entries.</p>}
       />
     </Section>

@@ -93,6 +93,33 @@ export function TextField(props: TextFieldProps) {
   )
 }
 
+interface FileFieldProps extends FieldProps {
+  readonly accept: string
+  /** Why the form cannot be sent with the file; empty: it can. */
+  readonly fault: string
+  readonly onFile: (file: File | undefined) => void
+}
+
+export function FileField({ label, hint, fault, onFile, ...rest }: FileFieldProps) {
+  const input = useRef<HTMLInputElement>(null)
+  useEffect(() => input.current?.setCustomValidity(fault), [fault])
+  return (
+    <Labelled name={rest.name} label={label} hint={hint}>
+      {(control) => (
+        <input
+          {...rest}
+          {...control}
+          ref={input}
+          type="file"
+          onChange={({ currentTarget }) => {
+            onFile(currentTarget.files?.[0])
+          }}
+        />
+      )}
+    </Labelled>
+  )
+}
+
 interface AreaFieldProps extends FieldProps {
   readonly value?: string
   readonly placeholder?: string
@@ -211,14 +238,19 @@ export function ChecksField({
   )
 }
 
+interface Violation {
+  readonly field: string
+  readonly description: string
+}
+
 interface Violations {
-  /** What the service found wrong with a field, or with a part of it. */
-  of(name: string): string | undefined
+  /** What the service found wrong with a field and its parts. */
+  of(name: string): readonly Violation[]
   /** Says that a field shows what is wrong with it. @returns a function that ends it */
   show(name: string): () => void
 }
 
-const ViolationsContext = createContext<Violations>({ of: () => undefined, show: () => () => {} })
+const ViolationsContext = createContext<Violations>({ of: () => [], show: () => () => {} })
 
 /**
  * Shows the fault of a request beside the field that it names, and the rest below the fields. Fields are named as in
@@ -229,7 +261,7 @@ export function FormFault({ error, children }: { error: unknown; children: React
   const value = useMemo<Violations>(() => {
     const fields = error ? failureOf(error).fields : []
     return {
-      of: (name) => fields.find(({ field }) => isPart(field, name))?.description,
+      of: (name) => fields.filter(({ field }) => isPart(field, name)),
       show(name) {
         shown.current.add(name)
         return () => shown.current.delete(name)
@@ -252,6 +284,11 @@ function isPart(path: string, name: string): boolean {
 
 /** What is wrong with a field, which shows it. */
 function useViolation(name: string): string | undefined {
+  return useViolations(name)[0]?.description
+}
+
+/** What is wrong with a field and its parts, which the caller shows. */
+export function useViolations(name: string): readonly Violation[] {
   const violations = useContext(ViolationsContext)
   useEffect(() => violations.show(name), [violations, name])
   return violations.of(name)
