@@ -39,13 +39,16 @@ export async function readGeneration(client: Queryable): Promise<Generation | un
   }
 }
 
-/** Whether the banks have to be asked before a payout is sent, or given up. */
+/**
+ * Whether all banks have to be asked before a payout is sent, given up, or left to its bank: one that was being sent may
+ * have gone to another bank later.
+ */
 export function mayHaveBeenSent(
   { status, generation }: Payout,
   current: Pick<Generation, 'generation'>,
 ): boolean {
-  const isUnsent = status === 'PENDING_APPROVAL' || status === 'APPROVED'
-  return isUnsent && generation !== current.generation
+  const isOpen = status === 'PENDING_APPROVAL' || status === 'APPROVED' || status === 'SUBMITTING'
+  return isOpen && generation !== current.generation
 }
 
 /** What all banks together know of a payout. */
@@ -90,7 +93,7 @@ export async function findAnywhere(
   const paid = stated.find(({ state }) => state.kind === 'paid' || state.kind === 'returned')
   const adopted = paid ?? stated[0]
   if (adopted !== undefined) return adopted
-  const [unknown] = known
+  const unknown = known.find(({ bank }) => bank === payout.bank) ?? known[0]
   if (unknown !== undefined) {
     // It is adopted as UNKNOWN in the end, so that an operator can decide.
     if (sinceMs > UNCLEAR_MS_MAX) return unknown

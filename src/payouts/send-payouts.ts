@@ -424,6 +424,10 @@ function afterFindingAnywhere(
   if (found.kind === 'never sent') {
     const step =
       'no bank knows it, so it was not sent before the database was restored or failed over'
+    // The bank that was being called may still execute it.
+    if (status === 'SUBMITTING') {
+      return [{ status: 'UNKNOWN', generation, attempts: 0, nextInMs: 0, step, detail: step }]
+    }
     // A payout that waits for an approval next expires.
     const next = status === 'APPROVED' ? { nextInMs: 0 } : {}
     return [{ status, generation, attempts: 0, step, detail: '', ...next }]

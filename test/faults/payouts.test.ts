@@ -6,6 +6,7 @@ import { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
 import { PauseScope, PayoutStatus } from '../../gen/inflow/payout/v1/payout_pb.ts'
 import { PayoutDecision, PayoutService } from '../../gen/inflow/payout/v1/payout_service_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
+import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { readConfig } from '../../src/config/config.ts'
 import { startPayoutDatabase } from '../model/payout-database.ts'
 import {
@@ -204,6 +205,38 @@ test('a request that is repeated after a failover lost its payout is not paid tw
   await expectAgreement(url, instance)
 })
 
+test('a restored payout that was being sent, and was paid through another bank since, is not paid twice', async () => {
+  const { url, copy, restore } = await startPayoutDatabase(onTestFinished)
+  await setClock(url)
+  const lost = await start(url)
+  const payouts = lost.client(PayoutService)
+  const businessId = await fundBusiness(lost.grpcUrl, FUNDS_MINOR)
+  await payouts.pausePayouts({ scope: PauseScope.GLOBAL, reason: 'before the backup' })
+  const { id } = await request(lost, wanted(businessId))
+  await copy()
+  const bank = Bank.BANK_PALMPAY
+  await payouts.pausePayouts({ scope: PauseScope.BANK, bank, reason: 'it states no names' })
+  await payouts.resumePayouts({ scope: PauseScope.GLOBAL })
+  await until(lost, id, PayoutStatus.PAID)
+  const { payout: paid } = await payouts.getPayout({ payoutId: id })
+  await lost.close()
+
+  await move(url, HOUR_MS, true)
+  await restore()
+  await setClock(url)
+  // As if the copy had been made while PalmPay was asked for the name: nothing was sent there.
+  await query(
+    url,
+    `update payout set status = 'SUBMITTING', bank = 'PALMPAY', claims = claims + 1,
+        submitted_at = created_at, next_at = now() where id = '${id}'`,
+  )
+  const restored = await start(url)
+  await until(restored, id, PayoutStatus.PAID)
+  const { payout } = await restored.client(PayoutService).getPayout({ payoutId: id })
+  expect(payout?.bank).toBe(paid?.bank)
+  await expectAgreement(url, restored)
+})
+
 test.each([
   ['before the bank has it', 'hang', PayoutStatus.MANUAL_REVIEW],
   ['after the bank paid it, before the result is stored', 'hang after', PayoutStatus.PAID],
@@ -216,7 +249,7 @@ test.each([
     onTestFinished(() => killed.kill())
     const client: Instance['client'] = (service) =>
       createClient(service, grpcTransport(killed.grpcUrl))
-    const businessId = await fundBusiness(killed.grpcUrl, FUNDS_MINOR)
+    const businessId = await waitFor(() => fundBusiness(killed.grpcUrl, FUNDS_MINOR))
     const palmPay = banks.paying.find(({ code }) => code === 'PALMPAY')!
     palmPay.fail('send', fault)
     const { id, bankReference } = await request({ client }, wanted(businessId))

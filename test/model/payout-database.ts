@@ -21,9 +21,10 @@ export interface PayoutDatabase {
   readonly clock: MovedClock
   /** Kills all processes of the server at once, and starts it again. */
   crash(): Promise<void>
-  /** Copies the server as it is now; the copy replaces an earlier one. */
+  /** Copies the server as it is now. */
   copy(): Promise<void>
   hasCopy(): boolean
+  removeCopy(): Promise<void>
   /** Kills the server and promotes the copy: a standby that lagged behind. */
   failOver(): Promise<void>
   /** Puts the copy in the place of the server, as an operator puts an older copy of the data folder back. */
@@ -86,12 +87,15 @@ export async function startPayoutDatabase(atEnd: AtEnd): Promise<PayoutDatabase>
       await waitFor(() => pool.query('select'))
     },
     async copy() {
-      if (copied !== undefined) await rm(copied, { recursive: true, force: true })
       servers += 1
       copied = join(parent, `server-${servers}`)
       await copyCluster(server.url, folder, copied)
     },
     hasCopy: () => copied !== undefined,
+    async removeCopy() {
+      if (copied !== undefined) await rm(copied, { recursive: true, force: true })
+      copied = undefined
+    },
     failOver: () => replace((copy) => copy.query('select pg_promote()'), true),
     // It has the cluster and the timeline of the lost one, so the guide has operators begin an epoch by hand.
     restore: () => replace((copy) => copy.query('select bump_event_epoch()'), false),

@@ -1,11 +1,11 @@
+import { setTimeout } from 'node:timers/promises'
 import fc from 'fast-check'
 import { afterAll, beforeAll, test } from 'vitest'
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
-import { useDatabase } from '../support/database.ts'
 import { grpcClient } from '../support/grpc-client.ts'
-import { createMovedClock, type MovedClock } from '../support/moved-clock.ts'
 import { waitFor, waitUntil } from '../support/wait-for.ts'
+import { type PayoutDatabase, startPayoutDatabase } from './payout-database.ts'
 import {
   BANK_TIMEOUT_MS,
   beneficiaryAt,
@@ -23,25 +23,30 @@ import { expectStories, MODEL_SECONDS, MODEL_SEED, recount, weighted } from './t
 /** How many payouts one step requests at most. */
 const AT_ONCE = Number(process.env['MODEL_PAYOUTS'] ?? 6)
 const COUNT = 3
-const FUNDS_MINOR = 1_000_000_000_00n
+const FUNDS_MINOR = 1_000_000_000_000n
+const MOST_MINOR = FUNDS_MINOR / 2n
 const MINUTE_MS = 60_000
+/** Longer than the lease of a claim. */
+const LEASE_MS = 30_000
+/** Whether instances are stopped for longer than a lease also by the clock of the machine, which nobody can move. */
+const IS_LONG = AT_ONCE >= 100
 
-const db = useDatabase()
-let clock: MovedClock
+const ends: (() => Promise<void>)[] = []
+let database: PayoutDatabase
 let banks: Awaited<ReturnType<typeof startPayingBanks>>
 const instances: PayoutInstance[] = []
 
 /** The last one's own clock is an hour ahead. */
 const start = (index: number) =>
-  startPayoutInstance(db.url, banks.environment, {
+  startPayoutInstance(database.url, banks.environment, {
     aheadMs: index === COUNT - 1 ? 60 * MINUTE_MS : 0,
     approverToken: () => approverToken,
   })
 let approverToken = ''
 
 beforeAll(async () => {
-  clock = await createMovedClock(db.database.durablePool)
-  banks = await startPayingBanks(clock)
+  database = await startPayoutDatabase((end) => ends.unshift(end))
+  banks = await startPayingBanks(database.clock)
   const started = await Promise.all(Array.from({ length: COUNT }, (_, index) => start(index)))
   instances.push(...started)
   const issued = await grpcClient(AdminService, started[0]!.grpcUrl).issueToken({
@@ -54,6 +59,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await Promise.all(instances.map((each) => each.kill()))
   await banks?.close()
+  for (const end of ends) await end()
 })
 
 const BUSINESSES = 3
@@ -69,14 +75,14 @@ const FAULTS = {
 
 const intent = fc.record({
   kind: weighted({
-    ...{ request: 12, fault: 14, decide: 4, pass: 4 },
-    ...{ kill: 2, crash: 2, freeze: 1, pause: 1, resume: 2 },
+    ...{ request: 12, fault: 14, decide: 4, pass: 4, pause: 1, resume: 2 },
+    ...{ kill: 2, crash: 2, 'power cut': 1, freeze: 1, failover: 1, restore: 1 },
   }),
   which: fc.nat(99),
   business: fc.nat(BUSINESSES - 1),
   count: fc.integer({ min: 1, max: AT_ONCE }),
   /** Some are more than what is left of the funds, or need an approval. */
-  amountMinor: fc.constantFrom(1n, 9_999n, 500_000n, 20_000_000n, FUNDS_MINOR / 2n),
+  amountMinor: fc.constantFrom(1n, 9_999n, 500_000n, 20_000_000n, MOST_MINOR),
   bank: fc.integer({ min: 0, max: 4 }),
   fault: fc
     .constantFrom(...(['enquire', 'send', 'send', 'send', 'find'] as const))
@@ -90,51 +96,73 @@ const intent = fc.record({
   isDown: fc.boolean(),
 })
 type Intent = typeof intent extends fc.Arbitrary<infer Each> ? Each : never
-const story = fc.array(intent, { minLength: 8, maxLength: 40, size: 'max' })
+const story = fc.array(intent, { minLength: 8, maxLength: IS_LONG ? 40 : 20, size: 'max' })
 
-/** The businesses of a story, and what is requested beside its other steps. */
+/** What a caller asks for, again and again if it has to. */
+interface Wanted {
+  readonly businessId: string
+  readonly reference: string
+  readonly amountMinor: bigint
+  readonly beneficiary: ReturnType<typeof beneficiaryAt>
+}
+
+/** The businesses of a story, what was requested so far, and the calls in progress. */
 interface Scene {
   readonly prefix: string
   readonly businesses: readonly string[]
+  readonly wanted: Wanted[]
   readonly requests: Set<Promise<void>>
 }
 
 let stories = 0
 let serial = 0
-let kills = 0
-let crashes = 0
+const counts = { kills: 0, crashes: 0, 'power cuts': 0, freezes: 0, failovers: 0, restores: 0 }
 
-const pool = () => db.database.durablePool
+const pool = () => database.pool
 
 /** Requests payouts at any instance, each of them at two now and then. */
-function request({ prefix, businesses, requests }: Scene, each: Intent): void {
+function request(scene: Scene, each: Intent): void {
   const code = banks.paying[each.bank]?.code
-  const businessId = businesses[each.business] as string
+  const businessId = scene.businesses[each.business] as string
   for (let index = 0; index < each.count; index++) {
     serial += 1
+    const reference = `${scene.prefix}-${serial}`
     const beneficiary = beneficiaryAt(code, serial)
-    const details = { businessId, reference: `${prefix}-${serial}`, beneficiary }
-    const ask = (first: number) =>
-      insist(instances, first, async ({ payouts }) => {
-        const { resolution } = await payouts.resolveAccountName({ businessId, ...beneficiary })
-        await payouts.createPayout({ ...details, amountMinor: each.amountMinor, resolution })
-      })
-    for (let copy = 0; copy < (index % 4 === 0 ? 2 : 1); copy++) {
-      // A caller that no instance answers gives up: the books count, not the responses.
-      const asked = ask(each.which + index + copy)
-        .catch(() => undefined)
-        .finally(() => requests.delete(asked))
-      requests.add(asked)
-    }
+    const wanted = { businessId, reference, amountMinor: each.amountMinor, beneficiary }
+    scene.wanted.push(wanted)
+    ask(scene, wanted, each.which + index)
+    if (index % 4 === 0) ask(scene, wanted, each.which + index + 1)
   }
+}
+
+function ask({ requests }: Scene, wanted: Wanted, first: number): void {
+  const { businessId, beneficiary } = wanted
+  const asked = insist(instances, first, async ({ payouts }) => {
+    const { resolution } = await payouts.resolveAccountName({ businessId, ...beneficiary })
+    await payouts.createPayout({ ...wanted, resolution })
+  })
+    .then(() => undefined)
+    .finally(() => requests.delete(asked))
+  requests.add(asked)
+}
+
+/** Requests again, with the same reference, what the database does not have (any more). */
+async function repeatLost(scene: Scene): Promise<void> {
+  const { rows } = await pool().query<{ reference: string }>(
+    'select reference from payout where business_id = any ($1)',
+    [scene.businesses],
+  )
+  const known = new Set(rows.map(({ reference }) => reference))
+  const lost = scene.wanted.filter(({ reference }) => !known.has(reference))
+  for (const [index, wanted] of lost.entries()) ask(scene, wanted, index)
 }
 
 /** Approves, rejects or cancels some of what may be decided. */
 async function decide({ businesses }: Scene, { which, business }: Intent): Promise<void> {
   const { rows } = await pool().query<{ id: string; status: string }>(
     `select id, status from payout where business_id = $1 and status in ('PENDING_APPROVAL', 'APPROVED')
-      order by id limit 10`,
-    [businesses[business]],
+      order by id limit $2`,
+    [businesses[business], Math.max(10, AT_ONCE)],
   )
   await Promise.all(
     rows.map(({ id: payoutId, status }, index) =>
@@ -154,12 +182,16 @@ const PAUSE = `insert into payout_pause (scope, target, reason, paused_by, pause
   values ('GLOBAL', '', 'model', 'model', machine_now()) on conflict do nothing`
 const RESUME = "delete from payout_pause where scope = 'GLOBAL'"
 
-/** Waits until nothing is due, but for what a killed or frozen instance left. */
+/** How long a call of a bank and its record take at most, but for what a killed or frozen instance left. */
+const QUIET_MS = 20 * BANK_TIMEOUT_MS
+
+/** Waits until nothing is due, and no call of a bank is in progress: a paid payout is due within its lease only then. */
 async function quiet(): Promise<void> {
-  const until = performance.now() + 5 * BANK_TIMEOUT_MS
+  const until = performance.now() + QUIET_MS
   await waitUntil(async () => {
     const { rowCount } = await pool().query(
-      `select from payout where status = 'SUBMITTING' or next_at <= now() limit 1`,
+      `select from payout where status = 'SUBMITTING' or next_at <= now()
+          or status = 'PAID' and next_at < now() + interval '25 s' limit 1`,
     )
     return rowCount === 0 || performance.now() > until
   })
@@ -175,7 +207,7 @@ async function pass(minutes: number, isDown: boolean): Promise<void> {
   await quiet()
   await pool().query(PAUSE)
   await quiet()
-  await clock.move(minutes * MINUTE_MS)
+  await database.clock.move(minutes * MINUTE_MS)
   if (!isDown) {
     await pool().query(`update payout_sender set alive_at = alive_at + interval '1 minute' * $1`, [
       minutes,
@@ -186,26 +218,86 @@ async function pass(minutes: number, isDown: boolean): Promise<void> {
 
 /** Ends an instance as a crash does, and starts another one in its place. */
 async function kill(index: number): Promise<void> {
-  kills += 1
+  counts.kills += 1
   await instances[index]!.kill()
   instances[index] = await start(index)
+  await endLeases()
 }
 
-/** Ends every connection of the instances, as a crash of the server does; transactions in progress are lost. */
+/** Kills the server of the database. Results of banks that come meanwhile are lost. */
 async function crash(): Promise<void> {
-  crashes += 1
-  await pool().query(
-    `select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database()
-      and pid <> pg_backend_pid() and application_name <> 'model'`,
-  )
+  counts.crashes += 1
+  await database.crash()
+  await endLeases()
 }
 
-/** Stops a process for longer than a bank takes to respond. */
-async function freeze(index: number): Promise<void> {
-  const { child } = instances[index]!
-  child.kill('SIGSTOP')
+/** What was claimed by an instance that is gone, or whose result is lost, is taken up. */
+const endLeases = () => database.clock.move(LEASE_MS)
+
+/**
+ * Requests payouts, and interrupts all instances at the moment at which a bank gets a transfer. The claims are
+ * committed, and no result is.
+ *
+ * @returns false if none was sent
+ */
+async function interrupt(scene: Scene, each: Intent, signal: 'SIGKILL' | 'SIGSTOP') {
+  const interrupted = Promise.withResolvers<true>()
+  banks.atNextTransfer(() => {
+    for (const { child } of instances) child.kill(signal)
+    interrupted.resolve(true)
+    if (each.isDown) throw new Error('the bank never has it')
+  })
+  await pool().query(RESUME)
+  request(scene, { ...each, amountMinor: 1n })
+  const sent = Promise.all(scene.requests).then(quiet)
+  const isInterrupted = await Promise.race([interrupted.promise, sent.then(() => false)])
+  banks.atNextTransfer(undefined)
+  return isInterrupted
+}
+
+/** All instances, and the server now and then, end while a transfer is in progress. */
+async function cutPower(scene: Scene, each: Intent): Promise<void> {
+  if (!(await interrupt(scene, each, 'SIGKILL'))) return
+  counts['power cuts'] += 1
+  await Promise.all(instances.map((instance) => instance.kill()))
+  if (each.which % 2 === 0) await crash()
+  await restart()
+  await endLeases()
+}
+
+async function restart(): Promise<void> {
+  const started = await Promise.all(Array.from({ length: COUNT }, (_, index) => start(index)))
+  instances.splice(0, COUNT, ...started)
+}
+
+/** Stops all processes while a transfer is in progress. One is replaced, the others go on after their leases have ended. */
+async function freeze(scene: Scene, each: Intent): Promise<void> {
+  if (!(await interrupt(scene, each, 'SIGSTOP'))) return
+  counts.freezes += 1
+  await kill(each.which % COUNT)
+  if (IS_LONG) await setTimeout(LEASE_MS)
   await pass(2, false)
-  child.kill('SIGCONT')
+  for (const { child } of instances) child.kill('SIGCONT')
+}
+
+/** A standby that lagged behind becomes the primary, while the instances run. */
+async function failOver(scene: Scene): Promise<void> {
+  if (!database.hasCopy()) return database.copy()
+  counts.failovers += 1
+  await database.failOver()
+  await endLeases()
+  await repeatLost(scene)
+}
+
+/** An hour-old copy takes the place of the database. */
+async function restore(scene: Scene): Promise<void> {
+  if (!database.hasCopy()) return database.copy()
+  counts.restores += 1
+  await database.clock.move(60 * MINUTE_MS)
+  await Promise.all(instances.map((instance) => instance.kill()))
+  await database.restore()
+  await restart()
+  await repeatLost(scene)
 }
 
 async function take(scene: Scene, each: Intent): Promise<void> {
@@ -225,8 +317,14 @@ async function take(scene: Scene, each: Intent): Promise<void> {
       return kill(index)
     case 'crash':
       return crash()
+    case 'power cut':
+      return cutPower(scene, each)
     case 'freeze':
-      return freeze(index)
+      return freeze(scene, each)
+    case 'failover':
+      return failOver(scene)
+    case 'restore':
+      return restore(scene)
     case 'pause':
       return void (await pool().query(PAUSE))
     case 'resume':
@@ -244,19 +342,28 @@ async function unfinished(): Promise<string[]> {
   return rows.map(({ text }) => text)
 }
 
+/** All instances are up: every caller gets a response. */
+async function answered({ requests }: Scene): Promise<void> {
+  await waitUntil(() => requests.size === 0).catch(() => {
+    throw new Error(`${requests.size} callers got no response`)
+  })
+}
+
 /** Lets the banks and the service finish, with an operator who reads the books of the banks. */
-async function drain({ requests }: Scene): Promise<void> {
+async function drain(scene: Scene): Promise<void> {
   await pool().query(RESUME)
-  await Promise.all(requests)
+  await answered(scene)
+  await repeatLost(scene)
+  await answered(scene)
   for (let round = 0; (await pool().query(OPEN)).rowCount !== 0; round++) {
     if (round > 30) throw new Error(`payouts that do not end: ${(await unfinished()).join('; ')}`)
     await pass(round < 6 ? 20 : 600, false)
     await decideByBooks(pool(), banks.paying, instances[0]!.approver)
   }
-  // Returned ones are noticed by the checks of the first week.
+  // Returned ones are noticed by the checks of the first week. After the last one, a payout is never due again.
   for (const hours of [25, 72, 100]) await pass(hours * 60, false)
   await waitUntil(async () => {
-    const { rowCount } = await pool().query(`select from payout where next_at <= now() limit 1`)
+    const { rowCount } = await pool().query('select from payout where next_at is not null limit 1')
     return rowCount === 0
   })
 }
@@ -278,8 +385,18 @@ function textOf({ kind, which, ...each }: Intent): string {
   }
 }
 
-async function play(steps: readonly Intent[]): Promise<void> {
+/** Whether commits are lost in a story: the first of these steps only makes the copy. */
+const isLossy = (story: readonly Intent[]) =>
+  story.filter(({ kind }) => kind === 'failover' || kind === 'restore').length > 1
+
+/** The repeat of a lost request for most of the funds could be refused, although the bank has paid the first one. */
+const withoutMost = (each: Intent): Intent =>
+  each.amountMinor === MOST_MINOR ? { ...each, amountMinor: 500_000n } : each
+
+async function play(story: readonly Intent[]): Promise<void> {
   stories += 1
+  const steps = isLossy(story) ? story.map(withoutMost) : story
+  await database.removeCopy()
   const done: string[] = []
   await recount(done, async () => {
     const businesses = await Promise.all(
@@ -287,7 +404,12 @@ async function play(steps: readonly Intent[]): Promise<void> {
         waitFor(() => fundBusiness(instances[index % COUNT]!.grpcUrl, FUNDS_MINOR)),
       ),
     )
-    const scene: Scene = { prefix: `p${MODEL_SEED}-${stories}`, businesses, requests: new Set() }
+    const scene: Scene = {
+      prefix: `p${MODEL_SEED}-${stories}`,
+      businesses,
+      wanted: [],
+      requests: new Set(),
+    }
     for (const each of steps) {
       done.push(textOf(each))
       await take(scene, each)
@@ -312,8 +434,10 @@ test(
     const { rows } = await pool().query<{ status: string; count: number }>(
       'select status, count(*)::int as count from payout group by status order by status',
     )
-    const counts = rows.map(({ status, count }) => `${count} ${status}`).join(', ')
-    console.log(`${stories} stories, ${kills} kills, ${crashes} lost servers: ${counts}`)
+    const faults = Object.entries(counts).map(([name, count]) => `${count} ${name}`)
+    const payouts = rows.reduce((sum, { count }) => sum + count, 0)
+    console.log(`${stories} stories, ${payouts} payouts, ${faults.join(', ')}`)
+    for (const { status, count } of rows) console.log(`${count} ${status}`)
   },
   (MODEL_SECONDS + 600) * 1_000,
 )

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { setTimeout } from 'node:timers/promises'
 import { type Client, Code, ConnectError } from '@connectrpc/connect'
 import type { Pool } from 'pg'
 import { PayoutDecision, PayoutService } from '../../gen/inflow/payout/v1/payout_service_pb.ts'
@@ -40,7 +41,11 @@ const payingBank = (
   },
 })
 
-/** The four fake banks on one clock. A reference that is sent twice is debited twice. */
+/**
+ * The four fake banks on one clock. A reference that is sent twice is debited twice.
+ *
+ * @returns `atNextTransfer` takes what runs once any of them gets a transfer, before it books it: if it throws, it never does
+ */
 export async function startPayingBanks(clock: Clock) {
   const banks: FakeBanks = await startFakeBanks({
     port: 0,
@@ -64,11 +69,22 @@ export async function startPayingBanks(clock: Clock) {
       'status',
     ]),
   ]
+  let atNext: (() => void) | undefined
   for (const { book } of paying) {
+    const { send } = book
     book.paysTwice = true
     book.floatMinor = 10n ** 15n
+    book.send = (transfer, fault) => {
+      const run = atNext
+      atNext = undefined
+      run?.()
+      return send(transfer, fault)
+    }
   }
-  return { paying, environment: banks.environment, close: banks.close }
+  const atNextTransfer = (run: (() => void) | undefined) => {
+    atNext = run
+  }
+  return { paying, environment: banks.environment, atNextTransfer, close: banks.close }
 }
 
 /** An instance in a process of its own. */
@@ -166,19 +182,24 @@ const TRANSIENT: ReadonlySet<Code> = new Set([
   Code.ResourceExhausted,
 ])
 
+const BACKOFF_MS = { min: 20, max: 1_000 }
+
 /** Repeats a call until an instance answers it; a repeat changes nothing. @returns undefined if it was refused */
 export async function insist<T>(
   instances: readonly PayoutInstance[],
   first: number,
   call: (instance: PayoutInstance) => Promise<T>,
 ): Promise<T | undefined> {
-  let at = first
-  return waitFor(async () => {
-    return call(instances[at++ % instances.length] as PayoutInstance).catch((error: unknown) => {
-      if (TRANSIENT.has(ConnectError.from(error).code)) throw error
-      return undefined
-    })
-  })
+  for (let delayMs = BACKOFF_MS.min, at = first; ; at++) {
+    try {
+      return await call(instances[at % instances.length] as PayoutInstance)
+    } catch (error) {
+      if (!TRANSIENT.has(ConnectError.from(error).code)) return undefined
+    }
+    // Hundreds of callers that repeat at once would keep an instance from starting.
+    await setTimeout(delayMs)
+    delayMs = Math.min(2 * delayMs, BACKOFF_MS.max)
+  }
 }
 
 /** Which payouts are not as the bank has them. Returned ones and their steps are final too. */
