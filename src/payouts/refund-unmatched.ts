@@ -14,8 +14,7 @@ import {
 } from '../transactions/unmatched-store.ts'
 import { readPolicies } from './change-policy.ts'
 import {
-  isLimited,
-  lockInstallation,
+  lockBalance,
   NO_ORIGIN,
   type PayoutContext,
   type Reservation,
@@ -60,12 +59,11 @@ export async function refundUnmatched(
   const owner = { businessId: NO_BUSINESS, live: true }
   const recipient = { payer: payment.payer, account, owner }
   const resolved = await resolveRecipient(context, recipient, clock.now())
-  const policies = await readPolicies(database.orm.em.fork(), NO_BUSINESS)
+  const policies = await readPolicies(database.durablePool, NO_BUSINESS)
   const result = await semaphore(() =>
     inTransaction(database.durablePool, async (client) => {
-      if (isLimited(policies.installation)) await lockInstallation(client, true)
-      // The rules are about the sums of all returns.
-      await client.query("select pg_advisory_xact_lock(hashtextextended('payout returns', 0))")
+      // No balance has the money. The lock orders all returns, as the rules are about their sums.
+      await lockBalance(client, owner, policies)
       await lockReported(client, [payment])
       const reports = await lockOpenReports(client, unmatchedPaymentId)
       const returns = await findReturns(client, payment)

@@ -78,7 +78,7 @@ async function openCallers(target: GrpcTarget, calls: Calls): Promise<(lane: num
 }
 
 /** Small calls in bare frames: node:http2 takes four times the CPU time, and makes packets of what one could hold. */
-async function openBare<I extends DescMessage, O extends DescMessage>(
+export async function openBare<I extends DescMessage, O extends DescMessage>(
   { address, token }: GrpcTarget,
   method: DescMethod & { readonly input: I; readonly output: O },
 ) {

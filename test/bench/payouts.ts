@@ -1,7 +1,5 @@
-import { createServer } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { createClient } from '@connectrpc/connect'
-import { createGrpcTransport } from '@connectrpc/connect-node'
+import type { DescMessage, DescMethod, MessageInitShape, MessageShape } from '@bufbuild/protobuf'
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { PayoutService } from '../../gen/inflow/payout/v1/payout_service_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
@@ -10,12 +8,14 @@ import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { BANK_FACTS } from '../../src/banks/bank.ts'
 import { nuban } from '../../src/banks/nuban.ts'
 import { startFakePalmPay } from '../../src/banks/palmpay/fake.ts'
+import { simulatedName } from '../../src/banks/sandbox.ts'
+import type { Bench } from './bench.ts'
 import { startChild } from './child.ts'
-import { listen } from './clients.ts'
-import { startGrpcLoad } from './grpc-load.ts'
-import { alternateRounds, type Benchmark, type Contender } from './rounds.ts'
+import { trackCpuUsage } from './cpu-usage.ts'
+import { openBare, startGrpcLoad } from './grpc-load.ts'
+import { alternateRounds, type Benchmark, type Contender, type Row, toFigure } from './rounds.ts'
 import { ACCOUNTS, accountNumberOf, openDatabase, seedAccounts } from './seed.ts'
-import { adminClient, startService } from './service.ts'
+import { adminClient, type Service, startService } from './service.ts'
 
 /** How long the bank takes to respond. */
 const BANK_MS = 50
@@ -25,13 +25,13 @@ const CALLERS = 48
 const FUNDS_MINOR = 1_000_000_000_000n
 
 /** Beside payments. */
-const PER_SECOND = 50
+const PER_SECOND = [50, 20] as const
 
 const PAID_LIMIT_MS = 120_000
 
 /**
- * Payouts from the request through the approval of a second person until a bank that takes 50 ms has paid them; and
- * payments while there are 50 payouts a second, against payments alone.
+ * Payouts from the request through the approval of a second person until a bank that takes 50 ms has paid them; a batch;
+ * and payments while there are payouts, against payments alone.
  */
 export const payouts: Benchmark = async (bench) => {
   const bank = await startChild(bench, import.meta.filename, slowBank, undefined)
@@ -43,8 +43,9 @@ export const payouts: Benchmark = async (bench) => {
   const { secret: approver } = await adminClient(service, AdminService).issueToken({
     ...{ name: 'approver', scopes: ['payouts:approve'] },
   })
+  const businessIds = await fundBusinesses(service, database)
   const load = await startChild(bench, import.meta.filename, payoutLoad, {
-    ...{ address, token, approver, businessIds: await fundBusinesses(service, database) },
+    ...{ address, token, approver, businessIds },
   })
   const paid = async () => {
     const { rows } = await database.query<{ paid: number; open: number }>(
@@ -53,10 +54,27 @@ export const payouts: Benchmark = async (bench) => {
     )
     return rows[0] ?? { paid: 0, open: 0 }
   }
+  const trackCosts = () => {
+    const pids = {
+      ...{ load: load.pid, bank: bank.pid, server: service.pid },
+      ...(bench.postmaster !== undefined && { database: bench.postmaster }),
+    }
+    const cpuUsage = trackCpuUsage(pids)
+    return (perSecond: number) => {
+      const used = cpuUsage()
+      return Object.fromEntries(
+        Object.keys(pids).map((name) => [
+          `${name} ms each`,
+          ((used[`${name} cores`] ?? Number.NaN) / perSecond) * 1_000,
+        ]),
+      )
+    }
+  }
   const allPaid: Contender = {
     name: 'Inflow',
     async measure(seconds) {
       const before = await paid()
+      const costs = trackCosts()
       const startedMs = performance.now()
       await load.run({ seconds, perSecond: undefined })
       const requestedMs = performance.now()
@@ -65,10 +83,11 @@ export const payouts: Benchmark = async (bench) => {
       }
       const endedMs = performance.now()
       const value = ((await paid()).paid - before.paid) / ((endedMs - startedMs) / 1_000)
-      return { value, details: { 's behind': (endedMs - requestedMs) / 1_000 } }
+      return { value, details: { 's behind': (endedMs - requestedMs) / 1_000, ...costs(value) } }
     },
   }
   const [ours] = await alternateRounds(bench, [allPaid])
+  const batch = await measureBatch(bench, service, businessIds[0] ?? '')
   const record = await startGrpcLoad(bench, service, { kind: 'record', accounts: ACCOUNTS })
   const payments = (name: string, perSecond: number): Contender => ({
     name,
@@ -79,25 +98,59 @@ export const payouts: Benchmark = async (bench) => {
       return { value: callsPerSecond, details: { 'p99 ms': p99Ms } }
     },
   })
-  const [beside, alone] = await alternateRounds(bench, [
-    payments('Inflow', PER_SECOND),
+  const [alone, ...besides] = await alternateRounds(bench, [
     payments('without payouts', 0),
+    ...PER_SECOND.map((perSecond) => payments('Inflow', perSecond)),
   ])
   return [
     {
       what: `payouts through an approval, at a bank of ${BANK_MS} ms`,
       ...{ unit: '/s', ours, yardstick: undefined, target: { none: true } as const },
     },
-    {
-      what: `RecordPayment, 64 in flight, beside ${PER_SECOND} payouts/s`,
+    ...batch,
+    ...besides.map((beside, at) => ({
+      what: `RecordPayment, 64 in flight, beside ${PER_SECOND[at]} payouts/s`,
       ...{ unit: '/s', ours: beside, yardstick: alone, target: { atLeastTimes: 0.9 } },
-    },
+    })),
+  ]
+}
+
+/** A batch: until banks have named its accounts, and until all of its payouts are rejected. */
+async function measureBatch(
+  bench: Bench,
+  service: Service,
+  businessId: string,
+): Promise<readonly Row[]> {
+  const client = adminClient(service, PayoutService)
+  const accountNumber = nuban(BANK_FACTS.PALMPAY.nubanCode, 123_456_789)
+  const beneficiary = { bankCode: BANK_FACTS.PALMPAY.interbankCode, accountNumber }
+  const accountName = simulatedName(accountNumber)
+  const items = Array.from({ length: bench.quick ? 500 : 5_000 }, (_, number) => ({
+    ...{ reference: `item-${number}`, amountMinor: 100n },
+    beneficiary: { ...beneficiary, accountName },
+  }))
+  const startedMs = performance.now()
+  const { batch } = await client.createPayouts({ businessId, reference: 'batch', items })
+  const request = { businessId, batchId: batch?.id ?? '' }
+  while (((await client.getBatch(request)).batch?.pendingCount ?? 0) > 0) await sleep(100)
+  const namedMs = performance.now()
+  const rejected = await client.rejectBatch(request)
+  if (rejected.count !== items.length) throw new Error(`${rejected.count} payouts were rejected`)
+  const endedMs = performance.now()
+  const row = (what: string, ms: number): Row => ({
+    what: `a batch of ${items.length} payouts ${what}, at a bank of ${BANK_MS} ms`,
+    ...{ unit: ' s', ours: toFigure('Inflow', [{ value: ms / 1_000 }]), yardstick: undefined },
+    target: { none: true },
+  })
+  return [
+    row('until all accounts are named', namedMs - startedMs),
+    row('rejected', endedMs - namedMs),
   ]
 }
 
 /** Gives businesses money that is available, and rules by which each payout needs an approval. */
 async function fundBusinesses(
-  service: Parameters<typeof adminClient>[0],
+  service: Service,
   database: Awaited<ReturnType<typeof openDatabase>>,
 ): Promise<string[]> {
   const businessIds: string[] = []
@@ -124,27 +177,9 @@ async function fundBusinesses(
 
 /** A fake PalmPay that takes its time. Ready: the settings of a service that uses it. */
 export async function slowBank() {
-  const bank = await startFakePalmPay({ port: 0 })
+  const bank = await startFakePalmPay({ port: 0, delayMs: BANK_MS })
   bank.outgoing.floatMinor = 10n ** 16n
-  const server = createServer(async (request, response) => {
-    const chunks: Buffer[] = []
-    for await (const chunk of request) chunks.push(chunk as Buffer)
-    const { host: _, connection: __, 'content-length': ___, ...headers } = request.headers
-    await sleep(BANK_MS)
-    const answered = await fetch(new URL(request.url ?? '/', bank.url), {
-      method: request.method ?? 'POST',
-      headers: headers as Record<string, string>,
-      body: Buffer.concat(chunks),
-    })
-    response.writeHead(answered.status, { 'content-type': 'application/json' })
-    response.end(await answered.text())
-  })
-  const ready = {
-    ...bank.environment,
-    BANKS: 'PALMPAY=live,9PSB=sandbox',
-    BANK_PALMPAY_BASE_URL: `http://${await listen(server)}`,
-  }
-  return { ready }
+  return { ready: { ...bank.environment, BANKS: 'PALMPAY=live,9PSB=sandbox' } }
 }
 
 interface LoadOptions {
@@ -162,50 +197,50 @@ interface LoadCommand {
 
 /** Requests payouts and approves them. */
 export async function payoutLoad({ address, token, approver, businessIds }: LoadOptions) {
-  const clientOf = (secret: string) =>
-    createClient(
-      PayoutService,
-      createGrpcTransport({
-        baseUrl: `http://${address}`,
-        interceptors: [
-          (next) => (request) => {
-            request.header.set('authorization', `Bearer ${secret}`)
-            return next(request)
-          },
-        ],
-      }),
-    )
-  const [asking, approving] = [clientOf(token), clientOf(approver)]
+  const { method } = PayoutService
+  const callOf = async <I extends DescMessage, O extends DescMessage>(
+    secret: string,
+    desc: DescMethod & { readonly input: I; readonly output: O },
+  ) => {
+    const call = await openBare({ address, token: secret }, desc)
+    return (lane: number, message: MessageInitShape<I>) =>
+      new Promise<MessageShape<O>>((resolve, reject) => {
+        call(lane, message, (failure, response) => {
+          if (response === undefined) reject(new Error(failure))
+          else resolve(response)
+        })
+      })
+  }
+  const resolveName = await callOf(token, method.resolveAccountName)
+  const create = await callOf(token, method.createPayout)
+  const approve = await callOf(approver, method.approvePayout)
   const { interbankCode: bankCode, nubanCode } = BANK_FACTS.PALMPAY
   const beneficiary = { bankCode, accountNumber: nuban(nubanCode, 123_456_789), accountName: '' }
   let count = 0
-  const requestOne = async (resolutions: readonly string[]) => {
+  const requestOne = async (lane: number, resolutions: readonly string[]) => {
     const at = count++ % businessIds.length
-    const { payout } = await asking.createPayout({
+    const { payout } = await create(lane, {
       ...{ businessId: businessIds[at] ?? '', reference: `b${count}`, amountMinor: 100n },
       ...{ beneficiary, resolution: resolutions[at] ?? '' },
     })
-    await approving.approvePayout({ payoutId: payout?.id ?? '' })
+    await approve(lane, { payoutId: payout?.id ?? '' })
   }
   const run = async ({ seconds, perSecond }: LoadCommand): Promise<number> => {
     const resolutions = await Promise.all(
-      businessIds.map(async (businessId) => {
-        return (await asking.resolveAccountName({ businessId, ...beneficiary })).resolution
+      businessIds.map(async (businessId, lane) => {
+        const { accountNumber } = beneficiary
+        return (await resolveName(lane, { businessId, bankCode, accountNumber })).resolution
       }),
     )
     const first = count
     const startedMs = performance.now()
     const elapsedMs = () => performance.now() - startedMs
-    const caller = async () => {
+    const caller = async (_: unknown, lane: number) => {
       while (elapsedMs() < seconds * 1_000) {
-        if (perSecond !== undefined) {
-          const dueMs = ((count - first) * 1_000) / perSecond
-          if (dueMs > elapsedMs()) {
-            await sleep(dueMs - elapsedMs())
-            continue
-          }
-        }
-        await requestOne(resolutions)
+        const waitMs =
+          perSecond === undefined ? 0 : ((count - first) * 1_000) / perSecond - elapsedMs()
+        if (waitMs > 0) await sleep(waitMs)
+        else await requestOne(lane, resolutions)
       }
     }
     await Promise.all(Array.from({ length: CALLERS }, caller))

@@ -1,6 +1,8 @@
 import type { EntityManager } from '@mikro-orm/postgresql'
 import type { ClientBase } from 'pg'
 import { assert, Fault } from '../../core/errors.ts'
+import { bigintArray, byteaArray } from '../../postgres/binary-arrays.ts'
+import type { Queryable } from '../../postgres/in-transaction.ts'
 import { queryableOf } from '../../postgres/queries-of.ts'
 import type { Actor } from '../caller.ts'
 import { auditHash, entryText, headText, isAuthenticHead } from './audit-hash.ts'
@@ -104,49 +106,80 @@ export async function appendAudit(
   change: AuditChange,
 ): Promise<void> {
   if ('flush' in transaction) await transaction.flush()
-  const { auditKeys } = actor
-  const entry = toEntry(actor, change)
   const on = 'flush' in transaction ? queryableOf(transaction) : transaction
+  await appendAudits(on, [{ actor, change }])
+}
+
+/** A change and who made it. */
+interface Audited {
+  readonly actor: Actor
+  readonly change: AuditChange
+}
+
+/** Appends several entries in their order, as `appendAudit` does. */
+export async function appendAudits(
+  on: Queryable,
+  [first, ...rest]: readonly [Audited, ...Audited[]],
+): Promise<void> {
+  const { auditKeys } = first.actor
+  const entries = [first, ...rest].map(({ actor, change }) => toEntry(actor, change))
   // A trigger sets number, time and the hash of the previous entry, under the lock of the head.
-  const appended = await on.query<Inserted>(
-    `insert into audit_entry (actor_kind, actor_id, actor_name, address, request_id, action,
+  const { rows: appended } = await on.query<Inserted>({
+    name: 'audit-append',
+    text: `insert into audit_entry (actor_kind, actor_id, actor_name, address, request_id, action,
         target_kind, target_id, business_id, details)
-      values ($1, $2, $3, $4, $5, $6, $7, $8, nullif($9, ''), $10)
+      select actor_kind, actor_id, actor_name, address, request_id, action, target_kind, target_id,
+        nullif(business_id, ''), details
+      from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
+          $9::text[], $10::text[])
+        with ordinality as entry (actor_kind, actor_id, actor_name, address, request_id, action, target_kind,
+          target_id, business_id, details, position)
+      order by position
       returning number::text, round(date_part('epoch', at) * 1000) as "atMs",
         encode(previous_hash, 'hex') as "previousHash"`,
-    [
-      entry.actorKind,
-      entry.actorId,
-      entry.actorName,
-      entry.address,
-      entry.requestId,
-      entry.action,
-      entry.targetKind,
-      entry.targetId,
-      entry.businessId,
-      entry.details,
+    values: [
+      entries.map((entry) => entry.actorKind),
+      entries.map((entry) => entry.actorId),
+      entries.map((entry) => entry.actorName),
+      entries.map((entry) => entry.address),
+      entries.map((entry) => entry.requestId),
+      entries.map((entry) => entry.action),
+      entries.map((entry) => entry.targetKind),
+      entries.map((entry) => entry.targetId),
+      entries.map((entry) => entry.businessId),
+      entries.map((entry) => entry.details),
     ],
-  )
+  })
   // The MAC of the head as it was before the insert: the trigger changes number and hash alone.
-  const heads = await on.query<{ mac: Buffer }>('select mac from audit_head where id = 1')
-  const [[inserted], [previous]] = [appended.rows, heads.rows]
+  const { rows: heads } = await on.query<{ mac: Buffer }>({
+    name: 'audit-head-mac',
+    text: 'select mac from audit_head where id = 1',
+  })
+  const [[inserted], [previous]] = [appended, heads]
   assert(inserted && previous, 'an insert returns its row, and the head always exists')
-  const number = BigInt(inserted.number)
-  const { previousHash } = inserted
-  const hash = auditHash({ ...entry, ...inserted, number })
   if (previous.mac.length > 0 && !auditKeys.knowsKeyOf(previous.mac)) throw keyUnknown()
-  const head = { number: number - 1n, hash: previousHash, mac: previous.mac }
-  await on.query(
-    `with entry as (
-        insert into audit_mac (number, mac) select $1::bigint, $2::bytea where $2::bytea is not null
+  let number = BigInt(inserted.number) - 1n
+  let hash = inserted.previousHash
+  let isAuthentic = isAuthenticHead(auditKeys, { number, hash, mac: previous.mac })
+  const macs = appended.map((row, at) => {
+    isAuthentic &&= row.previousHash === hash
+    number = BigInt(row.number)
+    hash = auditHash({ ...(entries[at] as (typeof entries)[number]), ...row, number })
+    return { number, mac: isAuthentic ? auditKeys.mac(entryText(number, hash)) : null }
+  })
+  await on.query({
+    name: 'audit-mac',
+    text: `with entry as (
+        insert into audit_mac (number, mac)
+        select * from unnest($1::bigint[], $2::bytea[]) as m (number, mac) where mac is not null
       )
       update audit_head set mac = $3 where id = 1`,
-    [
-      inserted.number,
-      isAuthenticHead(auditKeys, head) ? auditKeys.mac(entryText(number, hash)) : null,
+    values: [
+      bigintArray(macs.map((entry) => entry.number)),
+      byteaArray(macs.map(({ mac }) => mac)),
       auditKeys.mac(headText(number, hash)),
     ],
-  )
+  })
 }
 
 /** Without the key, a head that was changed looks the same as one that was not. */

@@ -1,5 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { createFaults, type Faults, SERVER_FAULTS, type ServerFault } from './faults.ts'
 
 /** A request to a fake bank. */
@@ -39,6 +40,8 @@ interface LoopbackServerOptions {
   /** By method and path: `POST /create`. */
   readonly routes: Readonly<Record<string, FakeRoute>>
   readonly observe?: Observe | undefined
+  /** How long each request takes, in milliseconds; absent: no time. */
+  readonly delayMs?: number | undefined
 }
 
 const BODY_BYTES_MAX = 65_536
@@ -48,13 +51,13 @@ const PAGE = '<html><body><h1>Service Unavailable</h1></body></html>'
 
 /** Starts the HTTP server of a fake bank, reachable only from this machine. */
 export async function startLoopbackServer(options: LoopbackServerOptions): Promise<LoopbackServer> {
-  const { port, routes, observe } = options
+  const { port, observe } = options
   const server = createServer((incoming, response) => {
     response.once('close', () => {
       const status = response.headersSent ? `${response.statusCode}` : 'no response'
       observe?.(`${incoming.method} ${incoming.url} → ${status}`)
     })
-    serve(routes, incoming, response).catch(() => response.destroy())
+    serve(options, incoming, response).catch(() => response.destroy())
   })
   server.requestTimeout = 30_000
   await new Promise<void>((resolve, reject) => {
@@ -72,12 +75,13 @@ export async function startLoopbackServer(options: LoopbackServerOptions): Promi
 }
 
 async function serve(
-  routes: LoopbackServerOptions['routes'],
+  { routes, delayMs }: LoopbackServerOptions,
   incoming: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
   const { pathname, searchParams } = new URL(incoming.url ?? '/', 'http://fake')
   const body = await readBody(incoming)
+  if (delayMs !== undefined) await sleep(delayMs)
   const name = `${incoming.method} ${pathname}`
   const route = Object.hasOwn(routes, name) ? routes[name] : undefined
   if (body === undefined) return send(response, 413, '{"message":"too large"}')

@@ -58,6 +58,8 @@ export interface FakePalmPayOptions {
   readonly findsReference?: boolean
   /** Delays before the eight retries of a notification. */
   readonly retryDelaysMs?: readonly number[]
+  /** How long each request takes, in milliseconds; default: no time. */
+  readonly delayMs?: number
   readonly observe?: Observe | undefined
 }
 
@@ -130,7 +132,8 @@ export async function startFakePalmPay(options: FakePalmPayOptions) {
     'POST /fake/pay': { respond: (request) => payByHand(request, books.receive, notify) },
   }
   for (const operation of OPERATIONS) routes[`POST ${PATHS[operation]}`] = route(operation)
-  const server = await startLoopbackServer({ port: options.port, routes, observe: options.observe })
+  const { port, observe, delayMs } = options
+  const server = await startLoopbackServer({ port, routes, observe, delayMs })
   return {
     url: server.url,
     /** The settings of a service that uses it. */
