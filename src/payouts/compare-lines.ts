@@ -39,6 +39,7 @@ export async function compareLines(
   const found: NewDiscrepancy[] = []
   const shown = new Map<string, Payout>()
   const asked = new Map<string, Payout>()
+  const unnamed = new Map<Payout, number>()
   const listed: { readonly payoutId: string; readonly sessionId: string }[] = []
   let matched = 0
   for (const line of lines) {
@@ -55,6 +56,9 @@ export async function compareLines(
       shown.set(payout.id, payout)
       listed.push({ payoutId: payout.id, sessionId: line.sessionId })
     }
+    if (line.state === 'paid' && line.sessionId === '' && line.amountMinor === payout.amountMinor) {
+      unnamed.set(payout, (unnamed.get(payout) ?? 0) + 1)
+    }
     if (needsAsking(payout.status, line)) asked.set(payout.id, payout)
   }
   const nowMs = clock.now()
@@ -63,6 +67,10 @@ export async function compareLines(
   for (const { payoutId, sessions } of await findListedTwice(durablePool, [...shown.keys()])) {
     const payout = shown.get(payoutId)
     if (payout !== undefined) found.push(paidTwice(of, payout, sessions))
+  }
+  // Lines without a session tell transfers apart only beside each other.
+  for (const [payout, count] of unnamed) {
+    if (count > 1) found.push(paidTwice(of, payout, [], count))
   }
   for (const payout of asked.values()) {
     // If it has changed since it was read, it is asked about or final.

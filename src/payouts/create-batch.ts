@@ -59,7 +59,8 @@ export async function createBatch(
     ...{ businessId, live, reference, sumMinor, detailsHash: hash },
     count: request.items.length,
     requestedBy: requesterOf(actor),
-    approvalReason: limit ? `a batch of more than ${formatAmount(limit)} naira` : '',
+    approvalReason:
+      typeof limit === 'bigint' ? `a batch of more than ${formatAmount(limit)} naira` : '',
     createdAtMs: nowMs,
     ...{ pendingCount: request.items.length, refusedCount: 0, approvalCount: 0 },
     ...{ approvalSumMinor: 0n, paidCount: 0, failedCount: 0 },

@@ -88,15 +88,18 @@ export async function createPayout(
 ): Promise<{ readonly payout: Payout; readonly replayed: boolean }> {
   const { database, institutions, clock } = context
   const { name, isUsed } = await readRequester(database.durablePool, request)
-  const narration = request.narration || name.slice(0, NARRATION_MAX)
   if (isUsed) {
     const original = await findByReference(database.durablePool, request)
     assert(original, 'a payout is never removed')
     const bankCode = institutions.find(request.account.bankCode)?.code
-    const isSame = bankCode === original.destination.bankCode && original.narration === narration
+    // The business may have another name by now.
+    const isSame =
+      bankCode === original.destination.bankCode &&
+      ['', original.narration].includes(request.narration)
     return replay(original, isSame && isRepeated(original, request))
   }
   const resolved = await resolveAccount(context, request, request, clock.now())
+  const narration = request.narration || name.slice(0, NARRATION_MAX)
   return reserve(context, {
     ...request,
     ...NO_ORIGIN,

@@ -24,13 +24,21 @@ function toDiscrepancy({ amountMinor, resolvedAtMs, ...row }: Row): Discrepancy 
   return { ...row, amountMinor: BigInt(amountMinor), resolvedAtMs: resolvedAtMs ?? undefined }
 }
 
-/** Stores differences. @returns those that were not stored before, resolved ones included */
+/**
+ * Stores differences. A resolved one that the bank states otherwise by now is one again: what was resolved was another.
+ *
+ * @returns those that were not stored before, resolved ones included
+ */
 export async function storeDiscrepancies(
   on: Queryable,
-  found: readonly NewDiscrepancy[],
+  differences: readonly NewDiscrepancy[],
   nowMs: number,
 ): Promise<readonly Discrepancy[]> {
-  if (found.length === 0) return []
+  if (differences.length === 0) return []
+  // One statement cannot change a row twice.
+  const keyOf = ({ bank, live, lineKey, kind }: NewDiscrepancy) =>
+    JSON.stringify([bank, live, lineKey, kind])
+  const found = [...new Map(differences.map((each) => [keyOf(each), each])).values()]
   const { rows } = await on.query<Row>(
     `insert into payout_discrepancy (id, kind, bank, live, line_key, bank_reference, session_id, payout_id, amount_minor,
         account_number, text, found_at)
@@ -39,7 +47,12 @@ export async function storeDiscrepancies(
       from unnest($1::text[], $2::text[], $3::text[], $4::boolean[], $5::text[], $6::text[], $7::text[], $8::text[],
         $9::bigint[], $10::text[], $11::text[]) as found (id, kind, bank, live, line_key, bank_reference, session_id,
         payout_id, amount_minor, account_number, text)
-      on conflict (bank, live, line_key, kind) do nothing
+      on conflict (bank, live, line_key, kind) do update
+        set session_id = excluded.session_id, amount_minor = excluded.amount_minor,
+          account_number = excluded.account_number, text = excluded.text, found_at = excluded.found_at,
+          resolved_at = null, resolved_by = '', note = ''
+        where payout_discrepancy.kind in ('MISMATCHED', 'PAID_TWICE') and payout_discrepancy.resolved_at is not null
+          and payout_discrepancy.text <> excluded.text
       returning ${COLUMNS}`,
     [
       found.map(() => newId('pdc', nowMs)),

@@ -124,16 +124,19 @@ function factsOf(
   return { ...of, lineKey, bankReference: reference, sessionId, amountMinor, accountNumber }
 }
 
+/** @param count how many transfers the bank shows; more than the sessions if it does not name these */
 export function paidTwice(
   of: ListedBank,
   payout: Payout,
   sessions: readonly string[],
+  count = sessions.length,
 ): NewDiscrepancy {
   const name = BANK_FACTS[of.bank].name
+  const named = sessions.length > 0 ? `, with the sessions ${sessions.slice(0, 5).join(', ')}` : ''
   return {
     ...factsOfPayout(of, payout),
     kind: 'PAID_TWICE',
-    text: `${name} shows ${sessions.length} transfers for the payout, with the sessions ${sessions.slice(0, 5).join(', ')}.`,
+    text: `${name} shows ${count} transfers for the payout${named}.`,
   }
 }
 

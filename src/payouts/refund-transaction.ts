@@ -11,11 +11,13 @@ import {
   NO_ORIGIN,
   type PayoutContext,
   type Reservation,
+  replay,
   requesterOf,
   reserve,
 } from './create-payout.ts'
 import type { Payout } from './payout.ts'
 import { enquireName, type RequestedAccount, resolveAccount } from './resolve-name.ts'
+import { findByReference } from './store.ts'
 
 /** A request to refund a payment. */
 export interface RefundRequest {
@@ -48,11 +50,52 @@ export async function refundTransaction(
   readonly refundableMinor: bigint
 }> {
   const { durablePool } = context.database
-  const { transactionId, account, amountField } = request
-  const nowMs = context.clock.now()
+  const { transactionId } = request
   const transaction = await inTransaction(durablePool, (client) => getLocked(client, transactionId))
+  const result =
+    (await findOriginal(context, transaction, request)) ??
+    (await reserveRefund(context, transaction, request, actor))
+  const refundableMinor =
+    transaction.status === 'SUCCESS'
+      ? transaction.amountMinor - (await refundedMinor(durablePool, transactionId))
+      : 0n
+  return { ...result, refundableMinor }
+}
+
+/**
+ * The refund that an earlier call requested: it is returned also once its payment is reversed.
+ *
+ * @throws Fault duplicate_reference
+ */
+async function findOriginal(
+  { database: { durablePool }, institutions }: PayoutContext,
+  { id, account: { businessId, live }, payer }: StoredTransaction,
+  { reference, amountMinor, account }: RefundRequest,
+) {
+  if (reference === '') return undefined
+  const original = await findByReference(durablePool, { businessId, live, reference })
+  if (original === undefined) return undefined
+  const { bankCode, accountNumber } = original.destination
+  const recipient = account ?? payer
+  const isSame =
+    original.transactionId === id &&
+    (amountMinor === 0n || amountMinor === original.amountMinor) &&
+    recipient.accountNumber === accountNumber &&
+    institutions.find(recipient.bankCode)?.code === bankCode
+  return replay(original, isSame)
+}
+
+/** @throws Fault not_refundable, refund_exceeds_payment, validation_failed, … */
+async function reserveRefund(
+  context: PayoutContext,
+  transaction: StoredTransaction,
+  request: RefundRequest,
+  actor: Actor,
+) {
   requireRefundable(transaction)
+  const { account, amountField } = request
   const { businessId, live } = transaction.account
+  const nowMs = context.clock.now()
   const recipient = { payer: transaction.payer, account, owner: { businessId, live } }
   const resolved = await resolveRecipient(context, recipient, nowMs)
   const reservation: Reservation = {
@@ -68,14 +111,11 @@ export async function refundTransaction(
     requestedBy: requesterOf(actor),
     approval: account === undefined ? '' : 'a refund to another account than the payer’s',
     isCharged: false,
-    transactionId,
+    transactionId: transaction.id,
     refundedSessionId: transaction.sessionId,
     amountField,
   }
-  const result = await reserve(context, reservation, (client) => addRefund(client, request))
-  const refundableMinor =
-    transaction.amountMinor - (await refundedMinor(durablePool, transactionId))
-  return { ...result, refundableMinor }
+  return reserve(context, reservation, (client) => addRefund(client, request))
 }
 
 /** @throws Fault not_refundable */

@@ -8,14 +8,7 @@ export const ACCESS = mutationsOf('access', ['test/overview/', 'test/model/acces
       ' and one_time order by id',
     ],
   },
-  'src/accounts/close-account.ts': {
-    'an expired account is open at its bank for ever': [
-      "end_due_at = case when connector = 'live' then $4::timestamptz end",
-      'end_due_at = null',
-    ],
-  },
   'src/notifications/store.ts': {
-    'the end of a repeated notification is not stored': [" or outcome = 'UNCONFIRMED')", ')'],
     'that a bank refused a payment is forgotten': [
       "refused or new_outcome in ('UNCONFIRMED', 'MANUAL_REVIEW')",
       'refused',

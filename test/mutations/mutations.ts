@@ -1,6 +1,7 @@
 import { ACCESS } from './access.ts'
 import { EVENTS } from './events.ts'
 import type { Mutation } from './mutation.ts'
+import { PAYOUTS } from './payouts.ts'
 import { SETTLEMENT } from './settlement.ts'
 import { TRANSACTIONS } from './transactions.ts'
 import { WEBHOOKS } from './webhooks.ts'
@@ -15,4 +16,5 @@ export const MUTATIONS: readonly Mutation[] = [
   ...SETTLEMENT,
   ...WEBHOOKS,
   ...ACCESS,
+  ...PAYOUTS,
 ]

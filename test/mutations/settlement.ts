@@ -74,12 +74,6 @@ export const SETTLEMENT = mutationsOf(
         'where business_id = $1 and $2::boolean is not null and status',
       ],
     },
-    'src/settlement/runs/preview-settlement.ts': {
-      'a preview mixes the modes': [
-        'where e.business_id = $1 and e.live = $6 and e.kind',
-        'where e.business_id = $1 and e.kind',
-      ],
-    },
     'src/settlement/due-index.ts': {
       'payments of another mode start a settlement': [
         'where l.business_id = k.business_id and l.live = k.live',
@@ -96,10 +90,6 @@ export const SETTLEMENT = mutationsOf(
       'a settlement of one mode hides the payments of the other': [
         'where business_id = k.business_id and live = k.live order by to_sequence desc',
         'where business_id = k.business_id order by to_sequence desc',
-      ],
-      'terms that settle earlier have no effect': [
-        'set due_at = excluded.due_at, next_at = excluded.next_at, failures = 0',
-        'set due_at = excluded.due_at, failures = 0',
       ],
     },
     'src/settlement/get-balance.ts': {
@@ -131,10 +121,6 @@ export const SETTLEMENT = mutationsOf(
       ],
     },
     'src/settlement/verify-balance.ts': {
-      'a verification reports that a settled payment was skipped': [
-        "and s.kind = 'settlement' offset 0) as is_skipped",
-        'and false offset 0) as is_skipped',
-      ],
       'a share of another business is not found': [
         'when gross is not null and shares is distinct from due_shares',
         'when false',

@@ -68,10 +68,6 @@ export const TRANSACTIONS = mutationsOf(
       ],
     },
     'src/transactions/unmatched-store.ts': {
-      'a repeated unmatched payment has a second event': [
-        'from input join inserted using (id)',
-        'from input',
-      ],
       'an unmatched payment is assigned although its session is recorded': [
         'where id = any ($9) and exists (select from recorded)',
         'where id = any ($9)',
@@ -160,16 +156,9 @@ export const TRANSACTIONS = mutationsOf(
         's.bank = $1 and s.live',
         's.bank = $1',
       ],
-      'a REVERSED after a FAILED is not reviewed': [' and c.status = r.status', ''],
       'a session at another bank is taken for the payment of a statement': [
         's.session_id = r.session_id and s.bank = $1 and',
         's.session_id = r.session_id and $1 is not null and',
-      ],
-    },
-    'src/transactions/conflicts.ts': {
-      'a resolved conflict waits for ever': [
-        'set resolved_at = $2, note = $3',
-        'set resolved_at = nullif($2, $2), note = $3',
       ],
     },
     'src/transactions/list-transactions.ts': {

@@ -53,21 +53,9 @@ export const WEBHOOKS = mutationsOf(
         'where business_id = n.business_id and live = n.live and',
         'where business_id = n.business_id and',
       ],
-      'an endpoint receives events from before its creation': [
-        `where e.after_position < n.position
-          and case`,
-        `where true
-          and case`,
-      ],
       'an event is passed over without deliveries': [
         'select max(position) from next having',
         'select max(position) + 1 from next having',
-      ],
-      'a disabled endpoint receives new webhooks': [
-        `coalesce(e.disabled_at is null and not e.ordered
-          and row_number()`,
-        `coalesce(true
-          and row_number()`,
       ],
       'two processes send a delivery that was created as claimed': [
         'case when claimed then $5::timestamptz end',
@@ -80,10 +68,6 @@ export const WEBHOOKS = mutationsOf(
           or d.due_at > ?`,
         `and (true or d.state <> 'PENDING'
           or d.due_at > ?`,
-      ],
-      'a delivery that is sent again is not found by an ordered endpoint': [
-        'ordered_from = least(ordered_from, ?::int8) - 1',
-        'ordered_from = least(ordered_from, ?::int8 + ordered_from)',
       ],
     },
     'src/webhooks/retention.ts': {

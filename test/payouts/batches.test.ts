@@ -122,6 +122,18 @@ describe('a batch', () => {
   })
 })
 
+test('a batch needs an approval of its own where every payout does', async () => {
+  const businessId = await funded(100_000n)
+  await payouts().updatePayoutPolicy({ policy: { businessId, approvalAboveMinor: 0n } })
+  const items = await itemsOf(businessId, 1)
+  const { batch } = await payouts().createPayouts({ businessId, reference: fresh('b'), items })
+  await untilNamed(businessId, batch!.id)
+  const { payouts: all } = await payouts().listPayouts({ batchId: batch!.id })
+  expect(all.map(({ approvalReason }) => approvalReason)).toEqual([
+    'a batch of more than 0.00 naira',
+  ])
+})
+
 test('a batch above the threshold is approved or rejected as a whole, by another person', async () => {
   const businessId = await funded(1_000_000n)
   await payouts().updatePayoutPolicy({ policy: { businessId, approvalAboveMinor: 20_000n } })

@@ -108,6 +108,8 @@ describe('a difference', () => {
       ...{ kind: 'MISMATCHED', payoutId: 'pay_1', lineKey: 'OURS', bankReference: 'OURS' },
       text: 'Providus Bank shows the payout otherwise: another amount.',
     })
+    const text = 'Providus Bank shows 2 transfers for the payout.'
+    expect(paidTwice(OF, payoutWith(), [], 2).text).toBe(text)
     const sessions = ['1', '2', '3', '4', '5', '6']
     expect(paidTwice(OF, payoutWith(), sessions)).toEqual({
       ...facts,

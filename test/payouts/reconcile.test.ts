@@ -195,6 +195,33 @@ describe('the lines of a statement', () => {
     })
   })
 
+  test('find two transfers for one payout that name no session', async () => {
+    const paid = await send(PayoutStatus.PAID)
+    const charge = { ...lineOf(paid), amountMinor: 1_075n }
+    const once = { bank: Bank.BANK_SAFEHAVEN, lines: [lineOf(paid)] }
+    expect(await payouts().reconcilePayouts(once)).toMatchObject({ found: 0 })
+    const twice = { bank: Bank.BANK_SAFEHAVEN, lines: [lineOf(paid), charge, lineOf(paid)] }
+    const { discrepancies } = await payouts().reconcilePayouts(twice)
+    expect(discrepancies.map(kindOf).sort()).toEqual(['MISMATCHED', 'PAID_TWICE'])
+  })
+
+  test('find a resolved difference again once they state another one', async () => {
+    const paid = await send(PayoutStatus.PAID)
+    const found = async (more: object) => {
+      const lines = [{ ...lineOf(paid), ...more }]
+      return (await payouts().reconcilePayouts({ bank: Bank.BANK_SAFEHAVEN, lines })).discrepancies
+    }
+    const [first] = await found({ amountMinor: 1n })
+    const note = 'the wrong column of the statement'
+    await payouts().resolvePayoutDiscrepancy({ discrepancyId: first!.id, note })
+    expect(await found({ amountMinor: 1n })).toEqual([])
+    const [again] = await found({ state: OutgoingState.FAILED })
+    expect(again).toMatchObject({ id: first!.id, note: '', resolvedBy: '' })
+    expect(again!.text).toContain('it is failed there and PAID here')
+    expect(await found({ state: OutgoingState.FAILED })).toEqual([])
+    expect(await unresolved(paid)).toEqual(['MISMATCHED'])
+  })
+
   test('name a payout by its session if they lack our reference', async () => {
     const paid = await send(PayoutStatus.PAID)
     const { sessionId } = paid

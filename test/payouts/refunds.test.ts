@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { describe, expect, it, test } from 'vitest'
 import { Fault } from '../../src/core/errors.ts'
 import type { Payout } from '../../src/payouts/payout.ts'
+import { changePayout } from '../../src/payouts/store.ts'
 import { readPreview } from '../../src/settlement/runs/preview-settlement.ts'
 import { findDiscrepancies } from '../settlement/fixture.ts'
 import { percent } from '../settlement/shares-fixture.ts'
@@ -170,4 +171,26 @@ test('whatever is refunded, settled and reversed at the same time, all sums are 
       ...(process.env['SEED'] && { seed: Number(process.env['SEED']) }),
     },
   )
+})
+
+test('an instance that comes late, or with another status, changes nothing of a payout', async () => {
+  const { business, refund, context } = scene()
+  const owner = await business()
+  const id = await owner.pay(100_000n)
+  const before = await refund(id)
+  const { durablePool } = db.database
+  const changed = (seen: Payout, claimed: { claimed?: true }) =>
+    changePayout(
+      durablePool,
+      seen,
+      { status: seen.status, nextInMs: 0, ...claimed },
+      context.clock.now(),
+    )
+  const claimed = await changed(before, { claimed: true })
+  expect(claimed?.claims).toBe(before.claims + 1)
+  expect(await changed(before, { claimed: true })).toBeUndefined()
+  expect(await changed(claimed!, {})).toMatchObject({ claims: claimed!.claims })
+  await changePayout(durablePool, claimed!, { status: 'EXPIRED' }, context.clock.now())
+  expect(await changed(claimed!, {})).toBeUndefined()
+  expect(await discrepancies()).toEqual([])
 })

@@ -61,7 +61,8 @@ test('a refund of a held payment whose return was requested completes the return
   const part = payouts().refundTransaction({ transactionId, amountMinor: 1n })
   expect(await reasonOf(part)).toBe('validation_failed')
   await payouts().pausePayouts({ scope: 1, reason: 'drill' })
-  const { payout } = await payouts().refundTransaction({ transactionId })
+  const request = { transactionId, reference: fresh('refund') }
+  const { payout } = await payouts().refundTransaction(request)
   // Nothing else returns the money meanwhile.
   const complete = held().completeReturn({ transactionId, note: 'by hand' })
   expect(await reasonOf(complete)).toBe('not_reversible')
@@ -74,6 +75,15 @@ test('a refund of a held payment whose return was requested completes the return
   expect(after?.status).toBe(TransactionStatus.REVERSED)
   expect(after?.reversal?.reason).toBe(`returned by the payout ${payout!.id}`)
   expect(await reasonOf(payouts().refundTransaction({ transactionId }))).toBe('not_refundable')
+  // A caller that did not get the response repeats the request.
+  const repeated = await payouts().refundTransaction(request)
+  expect(repeated).toMatchObject({
+    replayed: true,
+    refundableMinor: 0n,
+    payout: { id: payout!.id },
+  })
+  const other = payouts().refundTransaction({ ...request, amountMinor: 1n })
+  expect(await reasonOf(other)).toBe('duplicate_reference')
   await waitUntil(async () => {
     const { events } = await service.client(EventService).listEvents({ businessId, limit: 200 })
     return events.some(({ kind }) => kind === 'PAYMENT_REVERSED')

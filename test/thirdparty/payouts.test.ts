@@ -114,6 +114,27 @@ describe('createPayout/', () => {
     expect(payouts).toEqual([paid])
   })
 
+  test('has one payout for a reference, whoever repeats it, and after its business was renamed', async () => {
+    const { id: businessId, live } = await funded()
+    const { resolution: own } = await data(service, live, 'resolveAccountName', ADA)
+    const request = payout({ resolution: own })
+    const { payout_id } = await data(service, live, 'createPayout', request)
+    await service.client(BusinessService).updateBusiness({ businessId, name: 'Another Name' })
+    const beneficiary = { bankCode: '058', accountNumber: ADA.account_number, accountName: 'ADA' }
+    const { reference } = request
+    const details = { businessId, reference, amountMinor: 100n, beneficiary }
+    const client = service.client(PayoutService)
+    expect(await client.createPayout(details)).toMatchObject({
+      ...{ replayed: true, payout: { id: payout_id } },
+    })
+    const repeated = await service.post('createPayout/', live, request)
+    expect(repeated.body.data.payout_id).toBe(payout_id)
+    for (const other of [{ amount: 2 }, { narration: 'Rent' }, magic('145700012')]) {
+      const fault = await refused('createPayout', { ...request, ...other }, live)
+      expect(fault).toEqual([409, 'duplicate_reference', 'reference'])
+    }
+  })
+
   test('gives the money back if the bank refuses, and states why', async () => {
     const { live } = await funded()
     const before = await data(service, live, 'getBalance')
