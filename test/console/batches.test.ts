@@ -34,7 +34,7 @@ describe.skipIf(!hasBrowser)('batches of payouts in the console', () => {
     await payouts().updatePayoutPolicy({ policy: { payoutMaxMinor: 77_123_400n } })
   })
 
-  /** Opens the portal of the business by a link of its own. Who requested is told apart by links. */
+  /** Opens the portal of the business by a link of its own: each link is another requester. */
   async function openPortal(...scopes: string[]) {
     const link = { businessId, scopes: ['read', ...scopes] }
     const { urlPath } = await service.client(SessionService).createPortalLink(link)

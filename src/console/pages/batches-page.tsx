@@ -12,6 +12,7 @@ import { PayoutService } from '../../../gen/inflow/payout/v1/payout_service_pb.t
 import type { Tone } from '../format/enums.ts'
 import { count } from '../format/money.ts'
 import { useEvents } from '../session/live.tsx'
+import { useRestricted } from '../session/session.tsx'
 import { useShowObject, useViewScope } from '../session/view-scope.tsx'
 import { Action } from '../ui/action.tsx'
 import { columnsOf, MessageFacts } from '../ui/columns.tsx'
@@ -136,6 +137,7 @@ export function BatchPage() {
 
 function BatchFacts({ batch }: { readonly batch: PayoutBatch }) {
   const own = useOwnName()
+  const isPortal = useRestricted()
   const isOwn = batch.approvalCount > 0 && batch.requestedBy === own
   return (
     <>
@@ -157,7 +159,7 @@ function BatchFacts({ batch }: { readonly batch: PayoutBatch }) {
             'reference',
             ['Requested', 'createdAt'],
             ['By', ({ requestedBy }) => <Requester of={requestedBy} />],
-            ['Business', ({ businessId }) => <BusinessLink id={businessId} />],
+            ['Business', ({ businessId }) => !isPortal && <BusinessLink id={businessId} />],
             ['Mode', ({ live }) => (live ? 'Live' : 'Test')],
             ['Batch', 'id'],
           ]}
