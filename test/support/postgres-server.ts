@@ -27,7 +27,7 @@ interface Options {
 }
 
 /** Tests that crash a server start their own, with fsync on. */
-export const TEST_SETTINGS = { fsync: 'off', full_page_writes: 'off', max_connections: '400' }
+export const TEST_SETTINGS = { fsync: 'off', full_page_writes: 'off', max_connections: '600' }
 
 const DEBIAN = '/usr/lib/postgresql'
 const SUPERUSER = 'inflow'
