@@ -1,3 +1,4 @@
+import { timestampMs } from '@bufbuild/protobuf/wkt'
 import { Code } from '@connectrpc/connect'
 import { describe, expect, test } from 'vitest'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
@@ -140,6 +141,8 @@ test('a returned payment is not recorded if its account opens later and the bank
   const reported = await arrive('3888888888')
   const { payment: returned } = await giveBack(reported)
   expect(returned).toMatchObject({ resolution: Resolution.RETURNED, note: 'sent back' })
+  const { createdAt, resolvedAt } = returned!
+  expect(timestampMs(resolvedAt!)).toBeGreaterThanOrEqual(timestampMs(createdAt!))
   const to = await payee(service)
   expect(to.accountNumber).toBe('3888888888')
   expect((await notify(service, { ...reported, session: '' })).text).toBe('DUPLICATE')
