@@ -18,20 +18,20 @@ export const PAYOUTS = mutationsOf('payouts', ['test/payouts/payouts.test.ts'], 
   },
   'src/payouts/store.ts': {
     'an instance that comes late changes a payout': [
-      'where id = $1 and status = $2 and claims = $3',
-      'where id = $1 and status = $2 and $3::int is not null',
+      'p.status = i.was and p.claims = i.claim',
+      'p.status = i.was and i.claim is not null',
     ],
     'a decided payout is decided again': [
-      'where id = $1 and status = $2 and claims = $3',
-      'where id = $1 and $2::text is not null and claims = $3',
+      'p.status = i.was and p.claims = i.claim',
+      'i.was is not null and p.claims = i.claim',
     ],
     'a refused payout uses up the limit': [
-      'where $24 and payout_day',
-      'where not $24 and payout_day',
+      'where released_day is not null group by',
+      'where released_day is null group by',
     ],
     'a payout that awaits an approval makes its beneficiary known': [
-      "$21 where $20 = ''",
-      '$21 where $20::text is not null',
+      "from input where approval_reason = ''",
+      'from input',
     ],
   },
   'src/payouts/create-payout.ts': {
