@@ -20,7 +20,7 @@ test('the migrations create the schema of the entities, and what entities cannot
     /^drop trigger if exists "(transaction_posted|settlement_guard|settlement_delete_guard|archived_entry_append_only|reversal_append_only|event_business_counter_append_only)"/,
     /^drop trigger if exists "(account_id_guard|account_delete_guard|account_not_truncated|(account|session|settlement|reversal|conflict|posting|transaction)_\w+_guard|settlement_posted|payment_session_append_only|(event_log|outbox)_(append_only|kept))"/,
     /^drop trigger if exists "account_split_\w+"/,
-    /^drop trigger if exists "(payment_variance_guard|payment_variance_kept|variance_transaction_guard)"/,
+    /^drop trigger if exists "(payment_variance_guard|payment_variance_kept|variance_transaction_guard|unmatched_payment_guard)"/,
     /^drop trigger if exists "(payout_\w+|refund_guard)"/,
     /^drop view if exists "(money_event|sequencer)"/,
     /^drop function if exists "/,
