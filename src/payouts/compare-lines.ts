@@ -68,7 +68,7 @@ export async function compareLines(
     const payout = shown.get(payoutId)
     if (payout !== undefined) found.push(paidTwice(of, payout, sessions))
   }
-  // Lines without a session tell transfers apart only beside each other.
+  // Without a session, only lines of one call can be counted: a repeat of the call has the same ones.
   for (const [payout, count] of unnamed) {
     if (count > 1) found.push(paidTwice(of, payout, [], count))
   }

@@ -173,6 +173,20 @@ test('whatever is refunded, settled and reversed at the same time, all sums are 
   )
 })
 
+test('the database refuses to reverse a payment that was refunded, settled or not', async () => {
+  const { business, refund } = scene()
+  const owner = await business()
+  const reverse = (id: string) =>
+    db.database.durablePool.query("update transaction set status = 'REVERSED' where id = $1", [id])
+  const settled = await owner.pay(100_000n)
+  await owner.settle()
+  await refund(settled, 40_000n)
+  await expect(reverse(settled)).rejects.toThrow('has refunds')
+  const pending = await owner.pay(100_000n)
+  await refund(pending, 40_000n)
+  await expect(reverse(pending)).rejects.toThrow('has refunds')
+})
+
 test('an instance that comes late, or with another status, changes nothing of a payout', async () => {
   const { business, refund, context } = scene()
   const owner = await business()

@@ -114,7 +114,7 @@ describe('createPayout/', () => {
     expect(payouts).toEqual([paid])
   })
 
-  test('has one payout for a reference, whoever repeats it, and after its business was renamed', async () => {
+  test('has one payout for a reference, over each protocol, and after its business was renamed', async () => {
     const { id: businessId, live } = await funded()
     const { resolution: own } = await data(service, live, 'resolveAccountName', ADA)
     const request = payout({ resolution: own })
