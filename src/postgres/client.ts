@@ -131,6 +131,8 @@ abstract class PooledClient extends pg.Client implements OpenConnection {
   override connect(given?: unknown): never {
     const callback = given as Callback
     const { opening } = this
+    // A query in progress rejects by itself. The event must not end the process, also before the pool listens.
+    this.on('error', () => undefined)
     let startedMs = performance.now()
     const attempt: Attempt = {
       open: () => {

@@ -192,9 +192,7 @@ function openPool(
 ): Pool {
   const defaults = connectionOptions(pooler, connections)
   const pool = new pg.Pool({ ...defaults, connectionString: url, ...options })
-  // A connection that dies is replaced; a query in progress rejects by itself. The event must not end the process,
-  // whether the connection is idle or in use. The ORM does the same for its pool.
+  // A connection that dies while it is idle is replaced. The ORM does the same for its pool.
   pool.on('error', () => undefined)
-  pool.on('connect', (client) => client.on('error', () => undefined))
   return pool
 }

@@ -8,8 +8,8 @@ import { startProxy } from '../client/proxy.ts'
 import { type AtEnd, copyCluster, ownAlike, type Server, startServer } from '../faults/standby.ts'
 import { makeFolder } from '../support/folder.ts'
 import { createMovedClock, type MovedClock } from '../support/moved-clock.ts'
-import { descendantsOf, killAll } from '../support/processes.ts'
-import { waitFor } from '../support/wait-for.ts'
+import { descendantsOf, killAll, listProcesses } from '../support/processes.ts'
+import { waitFor, waitUntil } from '../support/wait-for.ts'
 
 /**
  * A PostgreSQL that can crash, fail over to a copy that lacks its last commits, and be restored. A proxy keeps its
@@ -117,5 +117,9 @@ function openPool(connectionString: string, max: number): Pool {
 async function killServer(folder: string): Promise<void> {
   const [pid] = (await readFile(join(folder, 'postmaster.pid'), 'utf8')).split('\n').map(Number)
   const own = { pid: pid as number, parent: process.pid, command: basename(folder) }
-  killAll([own, ...descendantsOf(own.pid)])
+  // It starts no process that is not killed, and that would keep its memory from the next server.
+  process.kill(own.pid, 'SIGSTOP')
+  const all = [own, ...descendantsOf(own.pid)]
+  killAll(all)
+  await waitUntil(() => !listProcesses().some(({ pid }) => all.some((each) => each.pid === pid)))
 }

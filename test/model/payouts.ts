@@ -24,20 +24,20 @@ export interface PayingBank {
   readonly code: keyof typeof BANK_FACTS
   readonly book: TransferBook
   /** @param fault as the fake bank names it */
-  fail(operation: 'enquire' | 'send' | 'find', fault: string): void
+  fail(operation: 'enquire' | 'send' | 'find', fault: string, times?: number): void
 }
 
 const payingBank = (
   code: PayingBank['code'],
   book: TransferBook,
-  faults: { add(operation: never, fault: never): void },
+  faults: { add(operation: never, fault: never, times?: number): void },
   operations: readonly [enquire: string, send: string, find: string],
 ): PayingBank => ({
   code,
   book,
-  fail(operation, fault) {
+  fail(operation, fault, times) {
     const own = operations[['enquire', 'send', 'find'].indexOf(operation)]
-    faults.add(own as never, fault as never)
+    faults.add(own as never, fault as never, times)
   },
 })
 

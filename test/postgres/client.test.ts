@@ -15,7 +15,6 @@ function openPool(options: pg.PoolConfig): Pool {
   const Client = createClientClass()
   const pool = new pg.Pool({ connectionString: db.url, max: 1, Client, ...options })
   pool.on('error', () => undefined)
-  pool.on('connect', (client) => client.on('error', () => undefined))
   onTestFinished(() => pool.end())
   return pool
 }
@@ -134,6 +133,31 @@ test('connections that fail are closed, and opened again one at a time with back
   expect(attempts.mock.calls.length).toBeGreaterThan(1)
   expect(proxy.accepted()).toBeLessThan(10 + 2 * attempts.mock.calls.length)
   await waitFor(() => expect(proxy.connections()).toBe(0))
+})
+
+test('a connection that is lost while the standby is looked at fails its caller, and not the process', async () => {
+  const { durablePool } = db.database
+  // The look hangs at this view until its connection is lost.
+  await durablePool.query(`create schema hanging;
+    create view hanging.pg_stat_activity as
+      select a.* from pg_catalog.pg_stat_activity a cross join pg_sleep(60)`)
+  const proxy = await startProxy(new URL(db.url).host)
+  const connectionString = Object.assign(new URL(db.url), { host: proxy.address }).href
+  const options = '-c search_path=hanging,pg_catalog'
+  const pool = openPool({ connectionString, options, query_timeout: 60_000 })
+  await processOf(pool)
+  const slow = { text: 'select pg_sleep(60)', query_timeout: 50 }
+  await expect(pool.query(slow)).rejects.toThrow('Query read timeout')
+  const lost = expect(processOf(pool)).rejects.toThrow('Connection terminated unexpectedly')
+  await waitFor(async () => {
+    const { rowCount } = await durablePool.query(
+      `select from pg_stat_activity where datname = current_database()
+        and query like '%SyncRep%' and wait_event = 'PgSleep'`,
+    )
+    expect(rowCount).toBe(1)
+  })
+  proxy.cut()
+  await lost
 })
 
 test('a connection that is lost between two statements fails the next one alone', async () => {
