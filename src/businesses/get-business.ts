@@ -20,7 +20,7 @@ export async function findBusiness(em: EntityManager, businessId: string): Promi
   return business
 }
 
-function businessNotFound(): Fault {
+export function businessNotFound(): Fault {
   return new Fault('not_found', 'There is no such business')
 }
 

@@ -1,10 +1,10 @@
-import type { InferEntity } from '@mikro-orm/core'
-import type { EntityManager } from '@mikro-orm/postgresql'
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../auth/caller.ts'
-import { findBusiness } from '../businesses/get-business.ts'
+import { findBusiness, getBusiness } from '../businesses/get-business.ts'
 import { type FieldFault, invalidFields } from '../core/errors.ts'
 import { AMOUNT_MINOR_MAX } from '../core/money.ts'
+import type { Queryable } from '../postgres/in-transaction.ts'
+import { queryableOf } from '../postgres/queries-of.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import { PayoutPolicyEntity } from './payout.entity.ts'
 import { DEFAULT_POLICY, type FeeBand, feeOf, type PayoutPolicy, type SettleTo } from './policy.ts'
@@ -12,24 +12,36 @@ import { type NameContext, resolveAccount } from './resolve-name.ts'
 
 /** The rules of a business and those of the installation; the defaults where none are stated. */
 export async function readPolicies(
-  em: EntityManager,
+  on: Queryable,
   businessId: string,
 ): Promise<{ readonly own: PayoutPolicy; readonly installation: PayoutPolicy | undefined }> {
-  const rows = await em.find(PayoutPolicyEntity, { businessId: { $in: ['', businessId] } })
-  const policyOf = (id: string) => {
-    const row = rows.find((each) => each.businessId === id)
-    return row && toPolicy(row)
-  }
-  return { own: policyOf(businessId) ?? DEFAULT_POLICY, installation: policyOf('') }
+  const stated = await readStated(on, businessId)
+  return { own: stated.get(businessId) ?? DEFAULT_POLICY, installation: stated.get('') }
+}
+
+/** The rules that are stated, by the id of the business; those of the installation have an empty one. */
+async function readStated(
+  on: Queryable,
+  businessId: string,
+): Promise<ReadonlyMap<string, PayoutPolicy>> {
+  const { rows } = await on.query<PolicyRow>({
+    name: 'payout-policies',
+    text: `select business_id as "businessId", payout_max_minor as "payoutMaxMinor",
+        daily_max_minor as "dailyMaxMinor", monthly_max_minor as "monthlyMaxMinor",
+        approval_above_minor as "approvalAboveMinor", cool_down_hours as "coolDownHours",
+        new_beneficiary_max_minor as "newBeneficiaryMaxMinor", approval_hours as "approvalHours", fees,
+        charge_duty as "chargeDuty", settle_to as "settleTo", floor_minor as "floorMinor"
+      from payout_policy where business_id = any (array['', $1])`,
+    values: [businessId],
+  })
+  return new Map(rows.map((row) => [row.businessId, toPolicy(row)]))
 }
 
 /** @throws Fault not_found (the business) */
 export async function getPolicy({ database }: Runtime, businessId: string): Promise<PayoutPolicy> {
-  const em = database.orm.em.fork()
-  if (businessId !== '') await findBusiness(em, businessId)
-  const row = await em.findOne(PayoutPolicyEntity, { businessId })
-  if (row !== null) return toPolicy(row)
-  return businessId === '' ? UNLIMITED : DEFAULT_POLICY
+  if (businessId !== '') await getBusiness(database, businessId)
+  const { own, installation } = await readPolicies(database.durablePool, businessId)
+  return businessId === '' ? (installation ?? UNLIMITED) : own
 }
 
 /** The rules of an installation that states none: those of each business hold alone. */
@@ -53,8 +65,8 @@ export async function updatePolicy(
   const policy = { ...requested, settleTo }
   await database.orm.em.fork().transactional(async (em) => {
     if (businessId !== '') await findBusiness(em, businessId)
-    const before = await em.findOne(PayoutPolicyEntity, { businessId })
-    const details = { before: before && shown(toPolicy(before)), after: shown(policy) }
+    const before = (await readStated(queryableOf(em), businessId)).get(businessId)
+    const details = { before: before ? shown(before) : null, after: shown(policy) }
     await em.upsert(PayoutPolicyEntity, {
       businessId,
       ...policy,
@@ -114,26 +126,37 @@ function policyFaults(businessId: string, { fees, settleTo }: PayoutPolicy): Fie
   return [...faults, { field: 'policy.settleTo', message: 'is only for a business' }]
 }
 
-function toPolicy(row: InferEntity<typeof PayoutPolicyEntity>): PayoutPolicy {
-  const { payoutMaxMinor, dailyMaxMinor, monthlyMaxMinor } = row
-  const { coolDownHours, newBeneficiaryMaxMinor, approvalHours } = row
+type Minor =
+  | 'payoutMaxMinor'
+  | 'dailyMaxMinor'
+  | 'monthlyMaxMinor'
+  | 'newBeneficiaryMaxMinor'
+  | 'floorMinor'
+
+/** The rules as they are stored. */
+interface PolicyRow
+  extends Omit<PayoutPolicy, Minor | 'approvalAboveMinor' | 'fees'>,
+    Readonly<Record<Minor, string>> {
+  readonly businessId: string
+  readonly approvalAboveMinor: string | null
+  readonly fees: readonly FeeBand<string>[]
+}
+
+function toPolicy({ businessId: _, ...row }: PolicyRow): PayoutPolicy {
   return {
-    payoutMaxMinor,
-    dailyMaxMinor,
-    monthlyMaxMinor,
-    approvalAboveMinor: row.approvalAboveMinor ?? null,
-    coolDownHours,
-    newBeneficiaryMaxMinor,
-    approvalHours,
+    ...row,
+    payoutMaxMinor: BigInt(row.payoutMaxMinor),
+    dailyMaxMinor: BigInt(row.dailyMaxMinor),
+    monthlyMaxMinor: BigInt(row.monthlyMaxMinor),
+    approvalAboveMinor: row.approvalAboveMinor === null ? null : BigInt(row.approvalAboveMinor),
+    newBeneficiaryMaxMinor: BigInt(row.newBeneficiaryMaxMinor),
     fees: row.fees.map(({ upToMinor, flatMinor, basisPoints, capMinor }) => ({
       upToMinor: BigInt(upToMinor),
       flatMinor: BigInt(flatMinor),
       basisPoints,
       capMinor: BigInt(capMinor),
     })),
-    chargeDuty: row.chargeDuty,
-    settleTo: row.settleTo ?? null,
-    floorMinor: row.floorMinor,
+    floorMinor: BigInt(row.floorMinor),
   }
 }
 

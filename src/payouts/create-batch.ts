@@ -40,13 +40,13 @@ export async function createBatch(
   request: BatchRequest,
   actor: Pick<Actor, 'kind' | 'id'>,
 ): Promise<{ readonly batch: Batch; readonly replayed: boolean }> {
-  const { database, clock, wake } = context
+  const { database, clock, wakeItems } = context
   const { businessId, live, reference } = request
   const { name } = await getBusiness(database, businessId)
   const hash = hashOf(request.items)
   const original = await findBatchByReference(database.durablePool, request)
   if (original !== undefined) return replay(original, hash)
-  const policies = await readPolicies(database.orm.em.fork(), businessId)
+  const policies = await readPolicies(database.durablePool, businessId)
   await requireValid(context, request, [policies.own, policies.installation])
   await requireNotPaused(database.durablePool, businessId)
   await requireSum(context, request, policies.own)
@@ -70,7 +70,7 @@ export async function createBatch(
     const first = await findBatchByReference(database.durablePool, request)
     if (first !== undefined) return replay(first, hash)
   }
-  wake()
+  wakeItems()
   return { batch, replayed: false }
 }
 

@@ -1,8 +1,8 @@
 import type { PoolClient } from 'pg'
 import type { Actor } from '../auth/caller.ts'
-import { getBusiness } from '../businesses/get-business.ts'
+import { businessNotFound } from '../businesses/get-business.ts'
 import { HOUR_MS } from '../core/durations.ts'
-import { Fault, invalidFields } from '../core/errors.ts'
+import { assert, Fault, invalidFields } from '../core/errors.ts'
 import { firstIdAt, newId } from '../core/ids.ts'
 import { formatAmount } from '../core/money.ts'
 import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
@@ -18,7 +18,7 @@ import {
   type ResolvedAccount,
   resolveAccount,
 } from './resolve-name.ts'
-import { findByReference, insertPayout, lagosDate } from './store.ts'
+import { findByReference, insertPayouts, lagosDate } from './store.ts'
 
 /** What requesting payouts needs. */
 export interface PayoutContext extends Runtime, NameContext {
@@ -28,6 +28,8 @@ export interface PayoutContext extends Runtime, NameContext {
   readonly count: (payout: Pick<Payout, 'status' | 'live'>) => void
   /** Reports that a payout may be sent. */
   readonly wake: () => void
+  /** Reports that a batch has items to request. */
+  readonly wakeItems: () => void
 }
 
 /** A request for a payout. */
@@ -82,10 +84,11 @@ export async function createPayout(
   actor: Pick<Actor, 'kind' | 'id'>,
 ): Promise<{ readonly payout: Payout; readonly replayed: boolean }> {
   const { database, institutions, clock } = context
-  const { name } = await getBusiness(database, request.businessId)
+  const { name, isUsed } = await readRequester(database.durablePool, request)
   const narration = request.narration || name.slice(0, NARRATION_MAX)
-  const original = await findByReference(database.durablePool, request)
-  if (original !== undefined) {
+  if (isUsed) {
+    const original = await findByReference(database.durablePool, request)
+    assert(original, 'a payout is never removed')
     const bankCode = institutions.find(request.account.bankCode)?.code
     const isSame = bankCode === original.destination.bankCode && original.narration === narration
     return replay(original, isSame && isRepeated(original, request))
@@ -103,6 +106,22 @@ export async function createPayout(
     isCharged: true,
     amountField: 'amountMinor',
   })
+}
+
+/** The name of a business, and whether it used a reference before. @throws Fault not_found */
+async function readRequester(
+  on: Queryable,
+  { businessId, live, reference }: Pick<PayoutRequest, 'businessId' | 'live' | 'reference'>,
+): Promise<{ readonly name: string; readonly isUsed: boolean }> {
+  const { rows } = await on.query<{ name: string; isUsed: boolean }>({
+    name: 'payout-requester',
+    text: `select name, exists (
+        select from payout where business_id = business.id and live = $2 and reference = $3) as "isUsed"
+      from business where id = $1`,
+    values: [businessId, live, reference],
+  })
+  if (rows[0] === undefined) throw businessNotFound()
+  return rows[0]
 }
 
 /** The largest narration. */
@@ -130,42 +149,79 @@ export function replay(payout: Payout, isSame: boolean) {
   })
 }
 
+/** A payout that was reserved now, or by an earlier request with its reference. */
+interface Reserved {
+  readonly payout: Payout
+  readonly replayed: boolean
+}
+
+/** Decides what is known only once the balance is locked, unless the reference was used before. */
+type Prepare = (client: PoolClient) => Promise<Pick<Reservation, 'source' | 'amountMinor'>>
+
 /**
- * Reserves a payout, under the lock that orders the settlements, reversals and payouts of a balance: what is available
- * never falls below zero because of it, whatever other requests, at whatever instance, run beside it.
+ * Reserves a payout, as `reserveTogether` does. Nothing is stored if it is refused.
  *
- * @param prepare decides what is known only once the balance is locked, unless the reference was used before. Rows are
- * locked after balances, as reversals do.
+ * @param prepare may lock rows: they are locked after balances, as reversals do
  */
 export async function reserve(
   context: PayoutContext,
   reservation: Reservation,
-  prepare?: (client: PoolClient) => Promise<Pick<Reservation, 'source' | 'amountMinor'>>,
-): Promise<{ readonly payout: Payout; readonly replayed: boolean }> {
+  prepare?: Prepare,
+): Promise<Reserved> {
+  const [reserved] = await reserveTogether(context, [reservation], {
+    prepare,
+    async beforeCommit(_, [result]) {
+      if (result instanceof Fault) throw result
+    },
+  })
+  assert(reserved && !(reserved instanceof Fault), 'a refused payout is rolled back')
+  return reserved
+}
+
+interface Together {
+  readonly prepare?: Prepare | undefined
+  /** Stores what became of the reservations, in their transaction. */
+  readonly beforeCommit: (
+    client: PoolClient,
+    results: readonly (Reserved | Fault)[],
+  ) => Promise<void>
+}
+
+/**
+ * Reserves payouts of one balance, under the lock that orders its settlements, reversals and payouts: what is available
+ * never falls below zero because of it, whatever other requests, at whatever instance, run beside it. A refused one does
+ * not hold up the others.
+ *
+ * @returns in the order of the reservations
+ */
+export async function reserveTogether(
+  context: PayoutContext,
+  reservations: readonly [Reservation, ...Reservation[]],
+  { prepare, beforeCommit }: Together,
+): Promise<readonly (Reserved | Fault)[]> {
   const { database, semaphore, onCommit, count, wake } = context
-  const { businessId, purpose, reference } = reservation
-  if (purpose !== 'SETTLEMENT' && reference.startsWith(SETTLEMENT_REFERENCE)) {
-    const message = `must not begin with "${SETTLEMENT_REFERENCE}"`
-    throw invalidFields([{ field: 'reference', message }])
-  }
-  const policies = await readPolicies(database.orm.em.fork(), businessId)
-  const result = await semaphore(() =>
+  const [{ businessId, live }] = reservations
+  const policies = await readPolicies(database.durablePool, businessId)
+  const results = await semaphore(() =>
     inTransaction(database.durablePool, async (client) => {
-      if (isLimited(policies.installation)) await lockInstallation(client, reservation.live)
-      await client.query('select lock_settled($1, $2, false)', [businessId, reservation.live])
-      const original = await findByReference(client, reservation)
-      if (original !== undefined) return replay(original, isSameReservation(original, reservation))
-      const decided = { ...reservation, ...(await prepare?.(client)) }
-      const payout = await reserveLocked(context, client, decided, policies)
-      return { payout, replayed: false }
+      if (isLimited(policies.installation)) await lockInstallation(client, live)
+      await client.query({
+        name: 'payout-lock-balance',
+        text: 'select lock_settled($1, $2, false)',
+        values: [businessId, live],
+      })
+      const decided = await decideLocked(context, client, { reservations, policies, prepare })
+      await beforeCommit(client, decided)
+      return decided
     }),
   )
-  if (!result.replayed) {
-    count(result.payout)
-    onCommit()
-    wake()
-  }
-  return result
+  const reserved = results.flatMap((result) =>
+    result instanceof Fault || result.replayed ? [] : result.payout,
+  )
+  for (const payout of reserved) count(payout)
+  if (reserved.length > 0) onCommit()
+  if (reserved.some(({ status }) => status === 'APPROVED')) wake()
+  return results
 }
 
 /** Another request with the reference came first. */
@@ -194,74 +250,231 @@ async function lockInstallation(client: PoolClient, live: boolean): Promise<void
   ])
 }
 
-/** Checks the rules and the balance, and stores the payout. The caller holds the locks. */
-async function reserveLocked(
+type Policies = Awaited<ReturnType<typeof readPolicies>>
+
+/** Decides reservations one after the other, and stores what passes. The caller holds the locks. */
+async function decideLocked(
   { clock }: PayoutContext,
   client: PoolClient,
-  reservation: Reservation,
   {
-    own,
-    installation,
-  }: { readonly own: PayoutPolicy; readonly installation: PayoutPolicy | undefined },
-): Promise<Payout> {
-  const { businessId, live, amountMinor, resolved, isCharged } = reservation
-  await requireNotPaused(client, businessId)
+    reservations,
+    policies,
+    prepare,
+  }: {
+    readonly reservations: readonly [Reservation, ...Reservation[]]
+    readonly policies: Policies
+    readonly prepare: Prepare | undefined
+  },
+): Promise<readonly (Reserved | Fault)[]> {
+  const [{ businessId, live }] = reservations
   const nowMs = clock.now()
-  const day = lagosDate(nowMs)
-  const sums = await readSums(client, reservation, day, isLimited(installation))
+  const state = await readState(client, reservations, policies, nowMs)
+  const results: (Reserved | Fault)[] = []
+  for (const [at, reservation] of reservations.entries()) {
+    try {
+      results.push(
+        state.usedAt[at]
+          ? await replayOf(client, reservation)
+          : await decideOne(client, state, {
+              ...reservation,
+              ...(await prepare?.(client)),
+              firstUsedAtMs: state.firstUsedAtMs[at] ?? undefined,
+            }),
+      )
+    } catch (error) {
+      if (!(error instanceof Fault)) throw error
+      results.push(error)
+    }
+  }
+  const added = results.flatMap((each) =>
+    each instanceof Fault || each.replayed ? [] : each.payout,
+  )
+  if (added.length > 0) await insertPayouts(client, { businessId, live, createdAtMs: nowMs }, added)
+  return results
+}
+
+async function replayOf(client: PoolClient, reservation: Reservation): Promise<Reserved> {
+  const original = await findByReference(client, reservation)
+  assert(original, 'a payout is never removed')
+  return replay(original, isSameReservation(original, reservation))
+}
+
+/** Applies the rules and the balance to a reservation. @throws Fault */
+async function decideOne(
+  client: PoolClient,
+  state: BalanceState,
+  reservation: Reservation & { readonly firstUsedAtMs: number | undefined },
+): Promise<Reserved> {
+  const { amountMinor, reference, purpose, isCharged, resolved } = reservation
+  const { own, installation, nowMs, day } = state
+  if (purpose !== 'SETTLEMENT' && reference.startsWith(SETTLEMENT_REFERENCE)) {
+    const message = `must not begin with "${SETTLEMENT_REFERENCE}"`
+    throw invalidFields([{ field: 'reference', message }])
+  }
+  if (state.pauseReason !== null) throw pausedFault(state.pauseReason)
   const fault =
-    limitFault(own, { amountMinor, ...sums.own }) ??
-    (installation && limitFault(installation, { amountMinor, ...sums.installation }))
+    limitFault(own, { amountMinor, ...state.ownSums }) ??
+    (installation && limitFault(installation, { amountMinor, ...state.installationSums }))
   if (fault !== undefined) throw invalidFields([{ field: reservation.amountField, message: fault }])
-  const { firstUsedAtMs } = sums
-  const hours = Math.max(own.coolDownHours, installation?.coolDownHours ?? 0)
-  const isNew = firstUsedAtMs !== undefined && nowMs < firstUsedAtMs + hours * HOUR_MS
-  const earlierMinor = isNew ? await readEarlier(client, reservation, firstUsedAtMs) : 0n
-  const known = { amountMinor, firstUsedAtMs, earlierMinor, nowMs }
-  const isTrusted = reservation.purpose === 'SETTLEMENT'
   const approval =
     reservation.approval ||
-    (isTrusted
-      ? ''
-      : (approvalReason(own, known) ?? (installation && approvalReason(installation, known)) ?? ''))
+    (purpose === 'SETTLEMENT' ? '' : await approvalOf(client, state, reservation))
   const feeMinor = isCharged ? feeOf(own.fees, amountMinor) : 0n
   const dutyMinor = isCharged && own.chargeDuty ? dutyOf(amountMinor, day) : 0n
-  await requireBalance(client, reservation, amountMinor + feeMinor + dutyMinor)
-  const id = newId('pay', nowMs)
-  const approvalMs = own.approvalHours * HOUR_MS
-  return insertPayout(client, {
-    id,
-    businessId,
-    live,
-    reference: reservation.reference,
-    purpose: reservation.purpose,
+  await takeBalance(client, state, reservation, amountMinor + feeMinor + dutyMinor)
+  for (const sums of [state.ownSums, state.installationSums]) {
+    sums.dayMinor += amountMinor
+    sums.monthMinor += amountMinor
+  }
+  const key = beneficiaryKey(reservation)
+  state.requested.set(key, (state.requested.get(key) ?? 0n) + amountMinor)
+  const expiresAtMs = approval === '' ? undefined : nowMs + own.approvalHours * HOUR_MS
+  const payout: Payout = {
+    id: newId('pay', nowMs),
+    businessId: reservation.businessId,
+    live: reservation.live,
+    reference,
+    purpose,
     status: approval === '' ? 'APPROVED' : 'PENDING_APPROVAL',
     source: reservation.source,
-    amountMinor,
-    feeMinor,
-    dutyMinor,
+    ...{ amountMinor, feeMinor, dutyMinor },
     destination: resolved.destination,
     narration: reservation.narration,
     resolvedBank: resolved.bank,
     enquiryReference: resolved.enquiryReference,
+    bank: undefined,
     bankReference: bankReferenceOf(reservation),
-    routing: '',
-    sessionId: '',
-    failureReason: '',
-    detail: '',
+    ...{ routing: '', sessionId: '', failureReason: '', detail: '' },
     requestedBy: reservation.requestedBy,
     approvalReason: approval,
-    decidedBy: '',
-    decisionNote: '',
+    ...{ decidedBy: '', decisionNote: '' },
     createdAtMs: nowMs,
-    expiresAtMs: approval === '' ? undefined : nowMs + approvalMs,
-    claims: 0,
-    attempts: 0,
+    expiresAtMs,
+    nextAtMs: expiresAtMs ?? nowMs,
+    ...{ submittedAtMs: undefined, completedAtMs: undefined },
+    ...{ claims: 0, attempts: 0 },
     transactionId: reservation.transactionId,
     refundedSessionId: reservation.refundedSessionId,
     settlementId: reservation.settlementId,
     batchId: reservation.batchId,
+    generation: 0,
+  }
+  return { payout, replayed: false }
+}
+
+/** Why the rules ask for an approval; empty: they do not. */
+async function approvalOf(
+  client: PoolClient,
+  { own, installation, nowMs, requested }: BalanceState,
+  reservation: Reservation & { readonly firstUsedAtMs: number | undefined },
+): Promise<string> {
+  const { amountMinor, firstUsedAtMs } = reservation
+  const here = requested.get(beneficiaryKey(reservation)) ?? 0n
+  const reasonOf = (earlierMinor: bigint): string | undefined => {
+    const known = { amountMinor, firstUsedAtMs, earlierMinor, nowMs }
+    return approvalReason(own, known) ?? (installation && approvalReason(installation, known))
+  }
+  const hours = Math.max(own.coolDownHours, installation?.coolDownHours ?? 0)
+  const isNew = firstUsedAtMs !== undefined && nowMs < firstUsedAtMs + hours * HOUR_MS
+  const reason = reasonOf(here)
+  if (reason !== undefined || !isNew) return reason ?? ''
+  return reasonOf(here + (await readEarlier(client, reservation, firstUsedAtMs))) ?? ''
+}
+
+function beneficiaryKey({ resolved: { destination } }: Reservation): string {
+  return `${destination.bankCode} ${destination.accountNumber}`
+}
+
+interface Sums {
+  dayMinor: bigint
+  monthMinor: bigint
+}
+
+/** What reservations are decided by. The sums change with each that passes, so that it counts for the next. */
+interface BalanceState extends Policies {
+  readonly nowMs: number
+  /** In Lagos. */
+  readonly day: string
+  /** Null: payouts of the business are not paused. */
+  readonly pauseReason: string | null
+  readonly ownSums: Sums
+  readonly installationSums: Sums
+  /** Whether the reference of each reservation was used before. */
+  readonly usedAt: readonly boolean[]
+  /** When the beneficiary of each reservation was first used, in epoch milliseconds. */
+  readonly firstUsedAtMs: readonly (number | null)[]
+  /** What this commit requests, by beneficiary, in kobo. */
+  readonly requested: Map<string, bigint>
+  /** What is left of the balance; undefined: it was not read yet. */
+  left: { availableMinor: bigint; pendingMinor: bigint } | undefined
+}
+
+async function readState(
+  client: PoolClient,
+  reservations: readonly [Reservation, ...Reservation[]],
+  policies: Policies,
+  nowMs: number,
+): Promise<BalanceState> {
+  const [{ businessId, live }] = reservations
+  const day = lagosDate(nowMs)
+  const { rows } = await client.query<{
+    day: string
+    month: string
+    pause: string | null
+    isUsed: boolean
+    firstUsedAtMs: number | null
+  }>({
+    name: 'payout-state',
+    text: `select sums.day, sums.month,
+        (select reason from payout_pause where scope = 'BUSINESS' and target = $1) as pause,
+        exists (select from payout p
+          where p.business_id = $1 and p.live = $2 and p.reference = r.reference) as "isUsed",
+        (select round(date_part('epoch', first_used_at) * 1000) from payout_beneficiary b
+          where b.business_id = $1 and b.live = $2 and b.bank_code = r.bank_code
+            and b.account_number = r.account_number) as "firstUsedAtMs"
+      from (
+        select coalesce(sum(requested_minor) filter (where day = $3), 0) as day,
+          coalesce(sum(requested_minor), 0) as month
+        from payout_day
+        where business_id = $1 and live = $2 and day >= date_trunc('month', $3::date)::date and day <= $3
+      ) sums cross join unnest($4::text[], $5::text[], $6::text[])
+        with ordinality r (reference, bank_code, account_number, number)
+      order by r.number`,
+    values: [
+      ...[businessId, live, day],
+      reservations.map(({ reference }) => reference),
+      reservations.map(({ resolved }) => resolved.destination.bankCode),
+      reservations.map(({ resolved }) => resolved.destination.accountNumber),
+    ],
   })
+  return {
+    ...{ ...policies, nowMs, day },
+    pauseReason: rows[0]?.pause ?? null,
+    ownSums: sumsOf(rows[0]),
+    installationSums: isLimited(policies.installation)
+      ? await readAllSums(client, live, day)
+      : sumsOf(undefined),
+    usedAt: rows.map(({ isUsed }) => isUsed),
+    firstUsedAtMs: rows.map((row) => row.firstUsedAtMs),
+    requested: new Map(),
+    left: undefined,
+  }
+}
+
+/** What all businesses requested on the day and in its month. */
+async function readAllSums(client: PoolClient, live: boolean, day: string): Promise<Sums> {
+  const { rows } = await client.query<{ day: string; month: string }>({
+    name: 'payout-all-sums',
+    text: `select coalesce(sum(requested_minor) filter (where day = $2), 0) as day,
+        coalesce(sum(requested_minor), 0) as month
+      from payout_day where live = $1 and day >= date_trunc('month', $2::date)::date and day <= $2`,
+    values: [live, day],
+  })
+  return sumsOf(rows[0])
+}
+
+function sumsOf(row: { readonly day: string; readonly month: string } | undefined): Sums {
+  return { dayMinor: BigInt(row?.day ?? 0), monthMinor: BigInt(row?.month ?? 0) }
 }
 
 /** @throws Fault payouts_paused */
@@ -270,46 +483,14 @@ export async function requireNotPaused(client: Queryable, businessId: string): P
     "select reason from payout_pause where scope = 'BUSINESS' and target = $1",
     [businessId],
   )
-  if (rows[0] === undefined) return
-  throw new Fault('payouts_paused', 'Payouts of this business are paused', {
-    cause: rows[0].reason,
+  if (rows[0] !== undefined) throw pausedFault(rows[0].reason)
+}
+
+function pausedFault(cause: string): Fault {
+  return new Fault('payouts_paused', 'Payouts of this business are paused', {
+    cause,
     fields: [{ field: 'businessId', message: 'its payouts are paused' }],
   })
-}
-
-interface Sums {
-  readonly dayMinor: bigint
-  readonly monthMinor: bigint
-}
-
-/** What was requested on the day and in its month, and when the beneficiary was first used. */
-async function readSums(
-  client: PoolClient,
-  { businessId, live, resolved }: Reservation,
-  day: string,
-  ofAll: boolean,
-): Promise<{ own: Sums; installation: Sums; firstUsedAtMs: number | undefined }> {
-  const { bankCode, accountNumber } = resolved.destination
-  const { rows } = await client.query<{ day: string; month: string; first_ms: number | null }>({
-    name: 'payout-sums',
-    text: `select coalesce(sum(requested_minor) filter (where day = $3), 0) as day,
-        coalesce(sum(requested_minor), 0) as month,
-        (select round(date_part('epoch', first_used_at) * 1000) from payout_beneficiary b
-          where b.business_id = $1 and b.live = $2 and b.bank_code = $4 and b.account_number = $5) as first_ms
-      from payout_day
-      where business_id = $1 and live = $2 and day >= date_trunc('month', $3::date)::date and day <= $3`,
-    values: [businessId, live, day, bankCode, accountNumber],
-  })
-  const own = sumsOf(rows[0])
-  const firstUsedAtMs = rows[0]?.first_ms ?? undefined
-  if (!ofAll) return { own, installation: NO_SUMS, firstUsedAtMs }
-  const all = await client.query<{ day: string; month: string }>(
-    `select coalesce(sum(requested_minor) filter (where day = $2), 0) as day,
-        coalesce(sum(requested_minor), 0) as month
-      from payout_day where live = $1 and day >= date_trunc('month', $2::date)::date and day <= $2`,
-    [live, day],
-  )
-  return { own, installation: sumsOf(all.rows[0]), firstUsedAtMs }
 }
 
 /** How many payouts to a new beneficiary are added up: the newest. */
@@ -327,35 +508,38 @@ async function readEarlier(
   sinceMs: number,
 ): Promise<bigint> {
   const { bankCode, accountNumber } = resolved.destination
-  const { rows } = await client.query<{ minor: string }>(
-    `select coalesce(sum(amount_minor), 0) as minor from (
+  const { rows } = await client.query<{ minor: string }>({
+    name: 'payout-earlier',
+    text: `select coalesce(sum(amount_minor), 0) as minor from (
         select amount_minor from payout
         where account_number = $1 and id >= $2 and bank_code = $3 and business_id = $4 and live = $5
           and status not in ('FAILED', 'REJECTED', 'CANCELLED', 'EXPIRED')
         order by id desc limit ${EARLIER_MAX}
       ) earlier`,
-    [accountNumber, firstIdAt('pay', sinceMs), bankCode, businessId, live],
-  )
+    values: [accountNumber, firstIdAt('pay', sinceMs), bankCode, businessId, live],
+  })
   return BigInt(rows[0]?.minor ?? 0)
 }
 
-const NO_SUMS: Sums = { dayMinor: 0n, monthMinor: 0n }
-
-function sumsOf(row: { readonly day: string; readonly month: string } | undefined): Sums {
-  return row === undefined ? NO_SUMS : { dayMinor: BigInt(row.day), monthMinor: BigInt(row.month) }
-}
-
-/** @throws Fault insufficient_balance, unavailable */
-async function requireBalance(
+/** Takes an amount from what is left. @throws Fault insufficient_balance, unavailable */
+async function takeBalance(
   client: PoolClient,
+  state: BalanceState,
   { businessId, live, source, amountField }: Reservation,
   totalMinor: bigint,
 ): Promise<void> {
   // A held payment is in no balance; the request for its return has locked it.
   if (source === 'held') return
-  const balance = await readCurrentBalance(client, { businessId, live })
-  const hasMinor = source === 'available' ? balance.availableMinor : balance.pendingMinor
-  if (hasMinor >= totalMinor) return
+  if (state.left === undefined) {
+    const { availableMinor, pendingMinor } = await readCurrentBalance(client, { businessId, live })
+    state.left = { availableMinor, pendingMinor }
+  }
+  const name = source === 'available' ? 'availableMinor' : 'pendingMinor'
+  const hasMinor = state.left[name]
+  if (hasMinor >= totalMinor) {
+    state.left[name] -= totalMinor
+    return
+  }
   const text = `needs ${formatAmount(totalMinor)} naira with fee and duty; ${formatAmount(hasMinor)} are ${source}`
   throw new Fault('insufficient_balance', `The payout ${text}`, {
     fields: [{ field: amountField, message: text }],

@@ -6,13 +6,16 @@ import { inTransaction } from '../postgres/in-transaction.ts'
 import { type Batch, findBatch } from './batch.ts'
 import { type PayoutContext, requesterOf } from './create-payout.ts'
 import type { Payout } from './payout.ts'
-import { changeIn, PAYOUT_COLUMNS, type PayoutRow, toPayout } from './store.ts'
+import { changeLocked, PAYOUT_COLUMNS, type PayoutRow, toPayout } from './store.ts'
 
 interface BatchDecision {
   readonly businessId: string
   readonly batchId: string
   readonly note: string
 }
+
+/** How many payouts one statement decides. */
+const PART_MAX = 250
 
 /** A batch after a decision, and what was decided. */
 interface DecidedBatch {
@@ -49,19 +52,19 @@ export function rejectBatch(
 
 /** @param require throws if the actor may not decide */
 async function decide(
-  { database, clock, onCommit, wake }: PayoutContext,
+  { database, clock, count: countReached, onCommit, wake }: PayoutContext,
   { businessId, batchId, note }: BatchDecision,
   action: 'payout.approve' | 'payout.reject',
   actor: Actor,
   require: (batch: Batch) => void,
 ): Promise<DecidedBatch> {
-  const [status, verb] =
+  const [status, verb, next] =
     action === 'payout.approve'
-      ? (['APPROVED', 'approved'] as const)
-      : (['REJECTED', 'rejected'] as const)
+      ? (['APPROVED', 'approved', { nextInMs: 0 }] as const)
+      : (['REJECTED', 'rejected', {}] as const)
   const by = requesterOf(actor)
   const step = `${verb} with its batch${note === '' ? '' : `: ${note}`}`
-  const decided = await inTransaction(database.durablePool, async (client) => {
+  const { payouts, ...decided } = await inTransaction(database.durablePool, async (client) => {
     const before = await findBatch(client, { businessId, batchId })
     if (before === undefined) throw new Fault('not_found', 'There is no such batch')
     require(before)
@@ -74,13 +77,11 @@ async function decide(
     if (payouts.length === 0) {
       throw new Fault('payout_not_pending', 'No payout of the batch awaits an approval')
     }
-    const decision = { actor: by, decidedBy: by, decisionNote: note, step }
-    if (status === 'APPROVED') await approveAll(client, payouts, decision, nowMs)
-    else {
-      for (const payout of payouts) {
-        const after = await changeIn(client, payout, { status, ...decision }, nowMs)
-        assert(after, 'a locked payout is as it was read')
-      }
+    const change = { status, actor: by, decidedBy: by, decisionNote: note, step, ...next }
+    // In parts, as encoding thousands of events at once would hold up other calls.
+    for (let at = 0; at < payouts.length; at += PART_MAX) {
+      const part = payouts.slice(at, at + PART_MAX).map((before) => ({ before, change }))
+      await changeLocked(client, part, nowMs)
     }
     const sumMinor = payouts.reduce((sum, { amountMinor }) => sum + amountMinor, 0n)
     const count = payouts.length
@@ -92,10 +93,11 @@ async function decide(
     })
     const batch = await findBatch(client, { businessId, batchId })
     assert(batch, 'a batch is never removed')
-    return { batch, count, sumMinor }
+    return { batch, count, sumMinor, payouts }
   })
-  onCommit()
-  wake()
+  for (const { live } of payouts) countReached({ status, live })
+  if (status === 'APPROVED') wake()
+  else onCommit()
   return decided
 }
 
@@ -107,26 +109,4 @@ async function lockPending(client: PoolClient, batchId: string): Promise<readonl
     [batchId],
   )
   return rows.map(toPayout)
-}
-
-/** Approves locked payouts in one statement: an approval has neither postings nor events. */
-async function approveAll(
-  client: PoolClient,
-  payouts: readonly Payout[],
-  decision: { readonly decidedBy: string; readonly decisionNote: string; readonly step: string },
-  nowMs: number,
-): Promise<void> {
-  await client.query(
-    `with approved as (
-        update payout set status = 'APPROVED', next_at = now(), expires_at = null, decided_by = $2, decision_note = $3
-        where id = any($1) returning id
-      )
-      insert into payout_step (payout_id, number, at, status, actor, text)
-      select id, (select count(*) from payout_step s where s.payout_id = approved.id) + 1, $4, 'APPROVED', $2, $5
-      from approved`,
-    [
-      payouts.map(({ id }) => id),
-      ...[decision.decidedBy, decision.decisionNote, new Date(nowMs), decision.step],
-    ],
-  )
 }

@@ -1,22 +1,43 @@
 import type { PoolClient } from 'pg'
-import { type AuditAction, appendAudit } from '../auth/audit/append-audit-entry.ts'
+import { type AuditAction, appendAudits } from '../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../auth/caller.ts'
-import { Fault } from '../core/errors.ts'
+import { assert, Fault } from '../core/errors.ts'
+import { createIsolatingBatcher } from '../postgres/batcher.ts'
 import { inTransaction } from '../postgres/in-transaction.ts'
 import { type PayoutContext, requesterOf } from './create-payout.ts'
 import { mayHaveBeenSent, readGeneration } from './find-anywhere.ts'
-import { NEVER_SEEN, type Payout, type PayoutStatus, RETURN_CHECKS_HOURS } from './payout.ts'
+import {
+  eventKindOf,
+  NEVER_SEEN,
+  type Payout,
+  type PayoutStatus,
+  RETURN_CHECKS_HOURS,
+} from './payout.ts'
 import { completePaidReturn } from './refund-transaction.ts'
 import { askBank } from './send-payouts.ts'
-import { changeIn, findPayout, lockPayout, type PayoutChange } from './store.ts'
+import { type Changing, changeLocked, findPayout, lockPayouts, type PayoutChange } from './store.ts'
 
 interface Decision {
   readonly payoutId: string
   readonly note: string
 }
 
-/** How a decision changes a payout; undefined: it was made before. Throws if it may not be made. */
+/** How a decision changes a payout; undefined: it was made before. Throws a Fault if it may not be made. */
 type Decide = (payout: Payout) => PayoutChange | undefined
+
+/** A decision about one payout, and who made it. */
+interface MadeDecision {
+  readonly payoutId: string
+  readonly action: AuditAction
+  readonly actor: Actor
+  readonly changeOf: Decide
+}
+
+/** What approving needs. */
+export interface ApproveContext extends PayoutContext {
+  /** Decides about a payout, together with others. @throws Fault */
+  readonly approve: (decision: MadeDecision) => Promise<Payout>
+}
 
 /**
  * Approves a payout. The token, user or key that requested it may not.
@@ -24,12 +45,12 @@ type Decide = (payout: Payout) => PayoutChange | undefined
  * @throws Fault not_found, own_payout, payout_not_pending
  */
 export function approvePayout(
-  context: PayoutContext,
+  context: ApproveContext,
   { payoutId, note }: Decision,
   actor: Actor,
 ): Promise<Payout> {
   const by = requesterOf(actor)
-  return decide(context, payoutId, 'payout.approve', actor, (payout) => {
+  const changeOf = (payout: Payout): PayoutChange | undefined => {
     if (payout.requestedBy === by) {
       throw new Fault(
         'own_payout',
@@ -48,7 +69,8 @@ export function approvePayout(
       decidedBy: by,
       decisionNote: note,
     }
-  })
+  }
+  return context.approve({ payoutId, action: 'payout.approve', actor, changeOf })
 }
 
 /** Where a payout stands that is not approved, or no longer. */
@@ -181,51 +203,113 @@ function unsafe(): Fault {
   return new Fault('resend_not_safe', text)
 }
 
-/** Changes a locked payout and records who did so, with its status before and after. */
+/** Approvals that arrive while others are written are written together: the audit log takes one commit at a time. */
+export function createApprove(context: PayoutContext): ApproveContext['approve'] {
+  const approve = createIsolatingBatcher<MadeDecision, Payout | Fault>({
+    async run(calls) {
+      // Two decisions about one payout: the second is about what the first one left.
+      const ofPayouts = [...Map.groupBy(calls, ({ item }) => item.payoutId).values()]
+      for (let turn = 0; ofPayouts.some((group) => group.length > turn); turn++) {
+        const part = ofPayouts.flatMap((group) => group[turn] ?? [])
+        const decided = await decideTogether(
+          context,
+          part.map(({ item }) => item),
+        )
+        for (const [at, call] of part.entries()) call.result = decided[at]
+      }
+    },
+    itemsMax: APPROVALS_MAX,
+    batchesMax: 1,
+    queueMax: 10 * APPROVALS_MAX,
+  })
+  return async (decision) => payoutOf(await approve(decision))
+}
+
+/** How many approvals are written together. */
+const APPROVALS_MAX = 64
+
 async function decide(
-  { database, clock, count, onCommit, wake }: PayoutContext,
+  context: PayoutContext,
   payoutId: string,
   action: AuditAction,
   actor: Actor,
   changeOf: Decide,
 ): Promise<Payout> {
-  const { decided, before } = await inTransaction(database.durablePool, async (client) => {
-    const payout = await lockPayout(client, payoutId)
-    if (payout === undefined) throw notFound()
-    const change = changeOf(payout)
-    if (change?.status === 'REJECTED' || change?.status === 'CANCELLED') {
-      await requireNotSent(client, payout)
+  const [result] = await decideTogether(context, [{ payoutId, action, actor, changeOf }])
+  return payoutOf(result)
+}
+
+/** @throws Fault */
+function payoutOf(result: Payout | Fault | undefined): Payout {
+  assert(result, 'each decision has a result')
+  if (result instanceof Fault) throw result
+  return result
+}
+
+/** Changes locked payouts, each another one, and records who did so, with their status before and after. */
+async function decideTogether(
+  { database, clock, count, onCommit, wake }: PayoutContext,
+  decisions: readonly MadeDecision[],
+): Promise<readonly (Payout | Fault)[]> {
+  const { results, changed } = await inTransaction(database.durablePool, async (client) => {
+    const ids = decisions.map(({ payoutId }) => payoutId)
+    const payouts = await lockPayouts(client, ids)
+    const results: (Payout | Fault)[] = []
+    const changes: (Changing & { readonly decision: MadeDecision; readonly at: number })[] = []
+    for (const [at, decision] of decisions.entries()) {
+      const before = payouts.get(decision.payoutId)
+      try {
+        if (before === undefined) throw notFound()
+        const change = await decidedChange(client, before, decision)
+        if (change !== undefined) changes.push({ before, change, decision, at })
+        results.push(before)
+      } catch (error) {
+        if (!(error instanceof Fault)) throw error
+        results.push(error)
+      }
     }
-    if (change === undefined) return { decided: payout, before: payout.status }
-    // The bank has stated that it never saw it: no bank is asked once more before it is sent.
-    const isResent = payout.status === 'MANUAL_REVIEW' && change.status === 'APPROVED'
-    const current = isResent ? await readGeneration(client) : undefined
-    if (isResent && current === undefined) throw unsafe()
-    const known = current && { generation: current.generation }
-    const after = await changeLocked(
-      client,
-      payout,
-      { actor: requesterOf(actor), ...change, ...known },
-      clock.now(),
-    )
-    await completePaidReturn(client, after, actor, clock.now())
-    await appendAudit(client, actor, {
-      action,
-      targetId: payout.id,
-      businessId: payout.businessId,
-      details: {
-        before: payout.status,
-        after: after.status,
-        amountMinor: `${payout.amountMinor}`,
-        note: after.decisionNote,
-      },
+    const afters = await changeLocked(client, changes, clock.now())
+    const changed = changes.map((each, index) => ({ ...each, after: afters[index] as Payout }))
+    for (const { at, after, decision } of changed) {
+      results[at] = after
+      await completePaidReturn(client, after, decision.actor, clock.now())
+    }
+    const [first, ...rest] = changed.map(({ before, after, decision: { actor, action } }) => {
+      const { amountMinor } = after
+      const details = { before: before.status, after: after.status, amountMinor: `${amountMinor}` }
+      const change = {
+        ...{ action, targetId: after.id, businessId: after.businessId },
+        details: { ...details, note: after.decisionNote },
+      }
+      return { actor, change }
     })
-    return { decided: after, before: payout.status }
+    if (first !== undefined) await appendAudits(client, [first, ...rest])
+    return { results, changed }
   })
-  if (decided.status !== before) count(decided)
-  onCommit()
-  wake()
-  return decided
+  const moved = changed.filter(({ before, after }) => after.status !== before.status)
+  for (const { after } of moved) count(after)
+  if (moved.some(({ after }) => eventKindOf(after.purpose, after.status) !== undefined)) onCommit()
+  if (changed.some(({ after }) => after.nextAtMs !== undefined)) wake()
+  return results
+}
+
+/** How a decision changes a locked payout; undefined: it was made before. @throws Fault if it may not be made */
+async function decidedChange(
+  client: PoolClient,
+  payout: Payout,
+  { changeOf, actor }: MadeDecision,
+): Promise<PayoutChange | undefined> {
+  const change = changeOf(payout)
+  if (change === undefined) return undefined
+  if (change.status === 'REJECTED' || change.status === 'CANCELLED') {
+    await requireNotSent(client, payout)
+  }
+  const stated = { actor: requesterOf(actor), ...change }
+  // The bank has stated that it never saw it: no bank is asked once more before it is sent.
+  if (payout.status !== 'MANUAL_REVIEW' || change.status !== 'APPROVED') return stated
+  const current = await readGeneration(client)
+  if (current === undefined) throw unsafe()
+  return { ...stated, generation: current.generation }
 }
 
 /** @throws Fault payout_not_pending (after a restore, until the banks have stated that they do not know it) */
@@ -237,18 +321,6 @@ async function requireNotSent(client: PoolClient, payout: Payout): Promise<void>
     'The database was restored, and the banks are being asked whether the payout was sent before',
     { facts: { status: payout.status } },
   )
-}
-
-async function changeLocked(
-  client: PoolClient,
-  payout: Payout,
-  change: PayoutChange,
-  nowMs: number,
-): Promise<Payout> {
-  const after = await changeIn(client, payout, change, nowMs)
-  // No other transaction changes a locked row.
-  if (after === undefined) throw notPending(payout)
-  return after
 }
 
 function said(text: string, note: string): string {

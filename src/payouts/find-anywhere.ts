@@ -20,23 +20,26 @@ export interface Generation {
 
 /** @returns undefined until the event log has noticed a failover or a restore: nothing may be sent before */
 export async function readGeneration(client: Queryable): Promise<Generation | undefined> {
-  const { rows } = await client.query<{
-    generation: number | null
-    began_at_ms: number | null
-    silent_since_ms: number | null
-  }>({
+  const { rows } = await client.query<GenerationRow>({
     name: 'payout-generation',
-    text: `select generation, round(date_part('epoch', began_at) * 1000) as began_at_ms,
-        round(date_part('epoch', silent_since) * 1000) as silent_since_ms
+    text: `select generation as "senderGeneration", round(date_part('epoch', began_at) * 1000) as "beganAtMs",
+        round(date_part('epoch', silent_since) * 1000) as "silentSinceMs"
       from payout_generation()`,
   })
-  const [row] = rows
-  if (row === undefined || row.generation === null || row.began_at_ms === null) return undefined
-  return {
-    generation: row.generation,
-    beganAtMs: row.began_at_ms,
-    silentSinceMs: row.silent_since_ms ?? undefined,
-  }
+  return toGeneration(rows[0])
+}
+
+/** The result of `payout_generation()`. */
+export interface GenerationRow {
+  readonly senderGeneration: number | null
+  readonly beganAtMs: number | null
+  readonly silentSinceMs: number | null
+}
+
+export function toGeneration(row: GenerationRow | undefined): Generation | undefined {
+  const { senderGeneration, beganAtMs, silentSinceMs } = row ?? {}
+  if (senderGeneration == null || beganAtMs == null) return undefined
+  return { generation: senderGeneration, beganAtMs, silentSinceMs: silentSinceMs ?? undefined }
 }
 
 /** Whether the banks have to be asked before a payout is sent, or given up. */

@@ -4,6 +4,7 @@ import type { Encrypter } from '../crypto/encryption.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import { createSemaphore } from '../postgres/semaphore.ts'
 import type { PayoutContext } from './create-payout.ts'
+import { createApprove } from './decide-payout.ts'
 import { createReadFloats } from './float.ts'
 import { createPayoutCounter } from './metrics.ts'
 import { createPaySettlements } from './pay-settlements.ts'
@@ -37,10 +38,8 @@ export function createPayouts(
     institutions,
     semaphore: createSemaphore(REQUESTS_MAX),
     count: createPayoutCounter(runtime.metrics),
-    wake: () => {
-      sender.wake()
-      items.wake()
-    },
+    wake: () => sender.wake(),
+    wakeItems: () => items.wake(),
   }
   const sender = createSendPayouts(context, { isOpen, onPaid })
   const floats = createReadFloats(context)
@@ -49,7 +48,7 @@ export function createPayouts(
   const items = createRequestItems(context)
   return {
     context,
-    rpc: createPayoutRpc(context),
+    rpc: createPayoutRpc({ ...context, approve: createApprove(context) }),
     start() {
       sender.start()
       floats.start()

@@ -1,13 +1,20 @@
 import { MINUTE_MS } from '../core/durations.ts'
 import { Fault } from '../core/errors.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
+import type { Queryable } from '../postgres/in-transaction.ts'
+import { isRetryable } from '../postgres/is-retryable.ts'
 import { createSemaphore } from '../postgres/semaphore.ts'
-import { NO_ORIGIN, type PayoutContext, reserve } from './create-payout.ts'
-import { resolveAccount } from './resolve-name.ts'
+import {
+  NO_ORIGIN,
+  type PayoutContext,
+  type Reservation,
+  reserveTogether,
+} from './create-payout.ts'
+import { type ResolvedAccount, resolveAccount } from './resolve-name.ts'
 
 /** How many items one turn of one instance takes, and of how many it asks a bank for the name at the same time. */
 const ITEMS_MAX = 64
-const ENQUIRIES_MAX = 8
+const ENQUIRIES_MAX = 16
 
 /** How long an instance may take for its items before another one takes them up. */
 const LEASE_MS = 5 * MINUTE_MS
@@ -17,8 +24,8 @@ const AGAIN_MS = MINUTE_MS
 
 /**
  * Makes payouts of the items of batches: a bank states the name of each account, and its payout is reserved, or the item is
- * refused. Every instance runs this loop. The reference of an item is unique, so an item that is taken up twice has one
- * payout.
+ * refused. Those of a batch that are named together are reserved in one commit. Every instance runs this loop. The
+ * reference of an item is unique, so an item that is taken up twice has one payout.
  */
 export function createRequestItems(context: PayoutContext): Loop {
   const semaphore = createSemaphore(ENQUIRIES_MAX)
@@ -27,7 +34,10 @@ export function createRequestItems(context: PayoutContext): Loop {
     log: context.log,
     async turn() {
       const items = await claimItems(context)
-      await Promise.all(items.map((item) => semaphore(() => requestItem(context, item))))
+      const named = await Promise.all(items.map((item) => semaphore(() => nameItem(context, item))))
+      for (const ofBatch of Map.groupBy(named, ({ item }) => item.batchId).values()) {
+        await requestNamed(context, ofBatch)
+      }
       return items.length === ITEMS_MAX ? 0 : undefined
     },
   })
@@ -65,51 +75,110 @@ async function claimItems({ database }: PayoutContext): Promise<readonly Item[]>
   return rows
 }
 
-async function requestItem(context: PayoutContext, item: Item): Promise<void> {
-  const { businessId, live, reference, batchId, narration, requestedBy } = item
-  const { bankCode, accountNumber, accountName } = item
-  const amountMinor = BigInt(item.amountMinor)
+/** An item and its account, or why it has none; undefined: an error of this service. */
+interface Named {
+  readonly item: Item
+  readonly resolved: ResolvedAccount | Fault | undefined
+}
+
+async function nameItem(context: PayoutContext, item: Item): Promise<Named> {
+  const { businessId, live, bankCode, accountNumber, accountName } = item
+  const account = { bankCode, accountNumber, accountName, field: 'beneficiary' }
+  const request = { resolution: '', account }
   try {
-    const account = { bankCode, accountNumber, accountName, field: 'beneficiary' }
-    const request = { resolution: '', account }
     const owner = { businessId, live }
-    const resolved = await resolveAccount(context, owner, request, context.clock.now())
-    await reserve(context, {
-      ...NO_ORIGIN,
-      ...{ businessId, live, reference, batchId, narration, requestedBy, resolved, amountMinor },
-      purpose: 'PAYOUT',
-      source: 'available',
-      approval: item.approvalReason,
-      isCharged: true,
-      amountField: 'amountMinor',
-    })
-    await endItem(context, item, undefined)
+    return { item, resolved: await resolveAccount(context, owner, request, context.clock.now()) }
   } catch (error) {
-    if (error instanceof Fault) return endItem(context, item, error)
-    // The item is due again once its lease ends.
-    context.log.error({ err: error, batchId, item: item.number }, 'an item could not be requested')
+    if (error instanceof Fault) return { item, resolved: error }
+    logError(context, item, error)
+    return { item, resolved: undefined }
+  }
+}
+
+/** The item is due again once its lease ends. */
+function logError({ log }: PayoutContext, { batchId, number }: Item, error: unknown): void {
+  log.error({ err: error, batchId, item: number }, 'an item could not be requested')
+}
+
+/** Reserves the payouts of named items of one batch, and ends the items. */
+async function requestNamed(context: PayoutContext, named: readonly Named[]): Promise<void> {
+  const [first, ...rest] = named.flatMap(({ item, resolved }) =>
+    resolved === undefined || resolved instanceof Fault ? [] : { item, resolved },
+  )
+  const refused = named.flatMap(({ item, resolved }) =>
+    resolved instanceof Fault ? { item, fault: resolved } : [],
+  )
+  await endItems(context.database.durablePool, refused)
+  if (first === undefined) return
+  const toReserve = [reservationOf(first), ...rest.map(reservationOf)] as const
+  try {
+    await reserveTogether(context, toReserve, {
+      beforeCommit: (client, results) =>
+        endItems(
+          client,
+          [first, ...rest].map(({ item }, at) => {
+            const result = results[at]
+            return { item, fault: result instanceof Fault ? result : undefined }
+          }),
+        ),
+    })
+  } catch (error) {
+    // What the database refuses must not hold up the others.
+    if (rest.length === 0 || isRetryable(error)) logError(context, first.item, error)
+    else for (const each of [first, ...rest]) await requestNamed(context, [each])
+  }
+}
+
+function reservationOf({
+  item,
+  resolved,
+}: {
+  readonly item: Item
+  readonly resolved: ResolvedAccount
+}): Reservation {
+  const { businessId, live, reference, batchId, narration, requestedBy } = item
+  return {
+    ...NO_ORIGIN,
+    ...{ businessId, live, reference, batchId, narration, requestedBy, resolved },
+    amountMinor: BigInt(item.amountMinor),
+    purpose: 'PAYOUT',
+    source: 'available',
+    approval: item.approvalReason,
+    isCharged: true,
+    amountField: 'amountMinor',
   }
 }
 
 /** Reasons that pass: the item waits. */
 const PASSING: ReadonlySet<string> = new Set(['bank_unavailable', 'unavailable', 'payouts_paused'])
 
-/** @param fault why it has no payout; undefined: it has one */
-async function endItem(
-  { database }: PayoutContext,
-  { batchId, number }: Item,
-  fault: Fault | undefined,
-): Promise<void> {
-  const isWaiting = fault !== undefined && PASSING.has(fault.reason)
-  const [field] = fault?.fields ?? []
-  const detail = field === undefined ? fault?.message : `${field.field} ${field.message}`
-  await database.durablePool.query({
+/** An item, and why it has no payout; undefined: it has one. */
+interface Ended {
+  readonly item: Item
+  readonly fault: Fault | undefined
+}
+
+/** Ends items of one batch. */
+async function endItems(on: Queryable, ended: readonly Ended[]): Promise<void> {
+  const [first] = ended
+  if (first === undefined) return
+  const isWaiting = ({ fault }: Ended) => fault !== undefined && PASSING.has(fault.reason)
+  await on.query({
     name: 'payout-item-end',
-    text: `update payout_item set next_at = now() + $3 * interval '1 millisecond', reason = $4, detail = $5
-      where batch_id = $1 and number = $2 and next_at is not null`,
+    text: `update payout_item i set next_at = now() + e.next_in_ms * interval '1 millisecond', reason = e.reason,
+        detail = e.detail
+      from unnest($2::int[], $3::float8[], $4::text[], $5::text[]) e (number, next_in_ms, reason, detail)
+      where i.batch_id = $1 and i.number = e.number and i.next_at is not null`,
     values: [
-      ...[batchId, number, isWaiting ? AGAIN_MS : null],
-      ...[isWaiting ? '' : (fault?.reason ?? ''), (detail ?? '').slice(0, 500)],
+      first.item.batchId,
+      ended.map(({ item }) => item.number),
+      ended.map((each) => (isWaiting(each) ? AGAIN_MS : null)),
+      ended.map((each) => (isWaiting(each) ? '' : (each.fault?.reason ?? ''))),
+      ended.map(({ fault }) => {
+        const [field] = fault?.fields ?? []
+        const detail = field === undefined ? fault?.message : `${field.field} ${field.message}`
+        return (detail ?? '').slice(0, 500)
+      }),
     ],
   })
 }

@@ -10,9 +10,10 @@ import { fromTimestamp } from '../protobuf/values.ts'
 import { findBatch, listBatches, listRefused } from './batch.ts'
 import { getPolicy, updatePolicy } from './change-policy.ts'
 import { createBatch } from './create-batch.ts'
-import { createPayout, type PayoutContext } from './create-payout.ts'
+import { createPayout } from './create-payout.ts'
 import { approveBatch, rejectBatch } from './decide-batch.ts'
 import {
+  type ApproveContext,
   approvePayout,
   cancelPayout,
   type Resolution,
@@ -56,7 +57,7 @@ const SHOWN_MAX = 200
 
 const isLive = ({ live }: { readonly live?: boolean | undefined }) => live ?? true
 
-export function createPayoutRpc(context: PayoutContext): ServiceImpl<typeof PayoutService> {
+export function createPayoutRpc(context: ApproveContext): ServiceImpl<typeof PayoutService> {
   const { database, institutions } = context
   const { read } = database
   return {

@@ -7,17 +7,20 @@ import { assert } from '../core/errors.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
 import { formatAmount } from '../core/money.ts'
 import { withTimeout } from '../core/with-timeout.ts'
+import { createIsolatingBatcher } from '../postgres/batcher.ts'
 import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
 import type { PayoutContext } from './create-payout.ts'
 import {
   type FoundAnywhere,
   findAnywhere,
   type Generation,
+  type GenerationRow,
   mayHaveBeenSent,
-  readGeneration,
+  toGeneration,
 } from './find-anywhere.ts'
 import {
   askAgainMs,
+  eventKindOf,
   NEVER_SEEN,
   type Payout,
   RETURN_CHECKS_HOURS,
@@ -26,8 +29,10 @@ import {
 import { completePaidReturn } from './refund-transaction.ts'
 import { RESOLUTION_MS, type TransferBank, transferBanks } from './resolve-name.ts'
 import {
-  changeIn,
+  type Changing,
+  changeLocked,
   changePayout,
+  changePayouts,
   PAYOUT_COLUMNS,
   type PayoutChange,
   type PayoutRow,
@@ -71,6 +76,7 @@ interface SenderOptions {
  */
 export function createSendPayouts(context: PayoutContext, options: SenderOptions): Loop {
   const { log } = context
+  const change = createChange(context)
   const inProgress = new Set<Promise<void>>()
   const loop = createLoop({
     name: 'payouts',
@@ -81,16 +87,18 @@ export function createSendPayouts(context: PayoutContext, options: SenderOptions
       const claimed = await claimDue(context, options, free)
       if (claimed === undefined) return NOT_CURRENT_MS
       for (const each of claimed.tasks) {
-        const task = handle(context, options, each)
+        const task = handle({ ...context, ...options, change }, each)
           .catch((error: unknown) => {
             log.error(
               { err: error, payoutId: each.payout.id },
               'a payout could not be handled; the bank is asked later',
             )
+            return false
           })
-          .finally(() => {
+          .then((isDue) => {
+            const wasFull = inProgress.size === IN_PROGRESS_MAX
             inProgress.delete(task)
-            loop.wake()
+            if (wasFull || isDue) loop.wake()
           })
         inProgress.add(task)
       }
@@ -105,6 +113,29 @@ export function createSendPayouts(context: PayoutContext, options: SenderOptions
       await withTimeout(Promise.allSettled([...inProgress]), STOP_MAX_MS)
     },
   }
+}
+
+/** Changes a payout that this instance has claimed, unless another one has taken it up since. */
+type Change = (changing: Changing) => Promise<{ readonly after: Payout | undefined }>
+
+/** The results of banks that arrive while others are written are written together, in one commit. */
+function createChange({ database, clock }: PayoutContext): Change {
+  return createIsolatingBatcher<Changing, { readonly after: Payout | undefined }>({
+    async run(calls) {
+      const changes = calls.map(({ item }) => item)
+      const changed = await changePayouts(database.durablePool, changes, clock.now())
+      for (const [at, call] of calls.entries()) call.result = { after: changed[at] }
+    },
+    itemsMax: IN_PROGRESS_MAX,
+    batchesMax: 1,
+    queueMax: IN_PROGRESS_MAX,
+    deadlineMs: LEASE_MARGIN_MS,
+  })
+}
+
+/** What handling a claimed payout needs. */
+interface SenderContext extends PayoutContext, SenderOptions {
+  readonly change: Change
 }
 
 /** A payout that this instance has claimed. */
@@ -122,37 +153,52 @@ async function claimDue(
   options: SenderOptions,
   limit: number,
 ): Promise<{ readonly tasks: readonly Claimed[]; readonly taken: number } | undefined> {
-  const { database, onCommit, count } = context
+  const { database, clock, onCommit, count } = context
   const sinceMs = performance.now()
   const result = await inTransaction(database.durablePool, async (client) => {
-    const generation = await readGeneration(client)
+    const { generation, due } = await lockDue(client, limit)
     if (generation === undefined) return undefined
-    const { rows } = await client.query<PayoutRow>({
-      name: 'payout-claim',
-      text: `select ${PAYOUT_COLUMNS} from payout where next_at <= now()
-        order by next_at limit $1 for update skip locked`,
-      values: [limit],
-    })
-    const due = rows.map(toPayout)
-    const state = due.some(({ status }) => status === 'APPROVED')
+    const routing = due.some(({ status }) => status === 'APPROVED')
       ? await readRouting(client, due)
       : undefined
-    const tasks: Claimed[] = []
-    const moved: Payout[] = []
-    for (const payout of due) {
-      const change = claimOf(context, options, payout, { generation, routing: state })
-      const claimed = await changeIn(client, payout, change, context.clock.now())
-      assert(claimed, 'a locked payout is as it was read')
-      const leaseMs = change.nextInMs ?? 0
-      if (change.claimed) tasks.push({ payout: claimed, sinceMs, leaseMs, generation })
-      if (claimed.status !== payout.status) moved.push(claimed)
-    }
-    return { tasks, moved, taken: due.length }
+    const changes = due.map((before) => {
+      const change = claimOf(context, options, before, { generation, routing })
+      return { before, change }
+    })
+    const changed = await changeLocked(client, changes, clock.now())
+    const claimed = changed.map((payout, at) => ({ payout, ...(changes[at] as Changing) }))
+    return { generation, claimed }
   })
   if (result === undefined) return undefined
-  for (const payout of result.moved) count(payout)
-  if (result.taken > 0) onCommit()
-  return result
+  const { generation, claimed } = result
+  const moved = claimed.filter(({ payout, before }) => payout.status !== before.status)
+  for (const { payout } of moved) count(payout)
+  if (moved.some(({ payout }) => eventKindOf(payout.purpose, payout.status))) onCommit()
+  const tasks = claimed
+    .filter(({ change }) => change.claimed)
+    .map(({ payout, change: { nextInMs: leaseMs = 0 } }): Claimed => {
+      return { payout, sinceMs, leaseMs, generation }
+    })
+  return { tasks, taken: claimed.length }
+}
+
+/** Locks what is due, and reads the generation in the same statement, so that both are about the same server. */
+async function lockDue(client: Queryable, limit: number) {
+  const { rows } = await client.query<GenerationRow & (PayoutRow | { readonly id: null })>({
+    name: 'payout-claim',
+    text: `select sender.generation as "senderGeneration",
+        round(date_part('epoch', sender.began_at) * 1000) as "beganAtMs",
+        round(date_part('epoch', sender.silent_since) * 1000) as "silentSinceMs", due.*
+      from payout_generation() sender left join lateral (
+        select ${PAYOUT_COLUMNS} from payout where next_at <= now()
+        order by next_at limit $1 for update skip locked
+      ) due on true`,
+    values: [limit],
+  })
+  const due = rows.flatMap(({ senderGeneration: _, beganAtMs: __, silentSinceMs: ___, ...row }) =>
+    row.id === null ? [] : toPayout(row),
+  )
+  return { generation: toGeneration(rows[0]), due }
 }
 
 /** How a due payout is taken up. */
@@ -205,9 +251,8 @@ function leaseOf(bank: TransferBank | undefined): number {
 
 /** What is paused, and what each bank has, in one snapshot with the claimed payouts. */
 interface RoutingState {
-  readonly isPaused: boolean
-  readonly pausedBusinesses: ReadonlySet<string>
-  readonly pausedBanks: ReadonlySet<string>
+  /** `GLOBAL `, `BANK …` and `BUSINESS …`. */
+  readonly paused: ReadonlySet<string>
   /** What is left at each bank of what was last read, in kobo, by `live BANK` or `test BANK`. Undefined: not known. */
   readonly floats: Map<string, bigint>
 }
@@ -216,27 +261,26 @@ interface RoutingState {
 const SENT_BEFORE = 'it was sent there before'
 
 async function readRouting(client: Queryable, due: readonly Payout[]): Promise<RoutingState> {
-  const { rows: pauses } = await client.query<{ scope: string; target: string }>({
-    name: 'payout-pauses',
-    text: `select scope, target from payout_pause
-        where scope in ('GLOBAL', 'BANK') or scope = 'BUSINESS' and target = any($1::text[])`,
+  const { rows } = await client.query<{ pauses: string[]; floats: Record<string, string> }>({
+    name: 'payout-routing',
+    text: `select array(
+          select scope || ' ' || target from payout_pause
+          where scope in ('GLOBAL', 'BANK') or scope = 'BUSINESS' and target = any($1::text[])
+        ) as pauses, (
+          select coalesce(json_object_agg(case when live then 'live ' else 'test ' end || bank,
+            (available_minor - coalesce((
+              select sum(amount_minor) from payout
+              where status in ('SUBMITTING', 'UNKNOWN') and payout.bank = bank_float.bank
+                and payout.live = bank_float.live
+            ), 0))::text), '{}')
+          from bank_float where available_minor is not null
+        ) as floats`,
     values: [[...new Set(due.map(({ businessId }) => businessId))]],
   })
-  const { rows: floats } = await client.query<{ bank: string; live: boolean; left_minor: string }>({
-    name: 'payout-floats',
-    text: `select bank, live, available_minor - coalesce((
-          select sum(amount_minor) from payout
-          where status in ('SUBMITTING', 'UNKNOWN') and payout.bank = bank_float.bank and payout.live = bank_float.live
-        ), 0) as left_minor
-      from bank_float where available_minor is not null`,
-  })
-  const targetsOf = (scope: string) =>
-    new Set(pauses.filter((pause) => pause.scope === scope).map(({ target }) => target))
+  const { pauses = [], floats = {} } = rows[0] ?? {}
   return {
-    isPaused: pauses.some(({ scope }) => scope === 'GLOBAL'),
-    pausedBusinesses: targetsOf('BUSINESS'),
-    pausedBanks: targetsOf('BANK'),
-    floats: new Map(floats.map((row) => [floatKey(row), BigInt(row.left_minor)])),
+    paused: new Set(pauses),
+    floats: new Map(Object.entries(floats).map(([key, leftMinor]) => [key, BigInt(leftMinor)])),
   }
 }
 
@@ -261,13 +305,13 @@ function routeOf(
   const wait = (text: string, waitMs = NO_BANK_MS): Route => {
     return { bank: undefined, text: `waits: ${text}`, waitMs }
   }
-  if (state.isPaused) return wait('all payouts are paused', PAUSED_MS)
-  if (state.pausedBusinesses.has(payout.businessId))
+  if (state.paused.has('GLOBAL ')) return wait('all payouts are paused', PAUSED_MS)
+  if (state.paused.has(`BUSINESS ${payout.businessId}`))
     return wait('payouts of the business are paused', PAUSED_MS)
   const floatOf = (bank: BankCode) => state.floats.get(floatKey({ bank, live }))
   const open = [...banks.keys()].filter((bank) => payout.bank === undefined || payout.bank === bank)
   if (open.length === 0) return wait('no bank that can pay is connected and answers')
-  const running = open.filter((bank) => !state.pausedBanks.has(bank))
+  const running = open.filter((bank) => !state.paused.has(`BANK ${bank}`))
   if (running.length === 0)
     return wait('payouts through the banks that can pay are paused', PAUSED_MS)
   const funded = running.filter((bank) => (floatOf(bank) ?? amountMinor) >= amountMinor)
@@ -289,26 +333,21 @@ function routeOf(
   return chosen(richest, 'it has the most money')
 }
 
-async function handle(
-  context: PayoutContext,
-  options: SenderOptions,
-  claimed: Claimed,
-): Promise<void> {
+/** @returns whether it is due again at once */
+async function handle(context: SenderContext, claimed: Claimed): Promise<boolean> {
   const { payout, generation } = claimed
   if (mayHaveBeenSent(payout, generation)) {
     const found = await findAnywhere(context, payout, orderOf(payout), generation)
-    await record(context, options, payout, afterFindingAnywhere(payout, found, generation))
-    return
+    return record(context, payout, afterFindingAnywhere(payout, found, generation))
   }
   if (payout.status === 'SUBMITTING') {
     const named = await nameAtBank(context, payout)
     const [sent, result] =
       'kind' in named ? [payout, named] : [named, await sendToBank(context, claimed, named)]
-    await record(context, options, sent, afterSending(sent, result))
-    return
+    return record(context, sent, afterSending(sent, result))
   }
   const found = await askBank(context, payout)
-  await record(context, options, payout, afterAsking(context, payout, found))
+  return record(context, payout, afterAsking(context, payout, found))
 }
 
 /** Sends a payout whose claim is committed. Every failure is a result. */
@@ -339,8 +378,8 @@ const NOT_CONNECTED = { kind: 'not sent', cause: 'the bank is not connected any 
  *
  * @returns the payout to send, or why nothing was sent
  */
-async function nameAtBank(context: PayoutContext, payout: Payout): Promise<Payout | SendResult> {
-  const { clock, database } = context
+async function nameAtBank(context: SenderContext, payout: Payout): Promise<Payout | SendResult> {
+  const { clock } = context
   const served = bankOfPayout(context, payout)
   if (served === undefined) return NOT_CONNECTED
   const { transfers, callTimeoutMs } = served
@@ -359,8 +398,8 @@ async function nameAtBank(context: PayoutContext, payout: Payout): Promise<Payou
   const { enquiryReference } = enquiry
   const nextInMs = 2 * callTimeoutMs + LEASE_MARGIN_MS
   const change = { status: payout.status, nextInMs, enquiryReference }
-  const stored = await changePayout(database.durablePool, payout, change, clock.now())
-  return stored ?? { kind: 'not sent', cause: 'another instance has taken it up' }
+  const { after } = await context.change({ before: payout, change })
+  return after ?? { kind: 'not sent', cause: 'another instance has taken it up' }
 }
 
 function isSameName(a: string, b: string): boolean {
@@ -550,25 +589,26 @@ function nextCheck({ completedAtMs = 0 }: Payout, nowMs: number): Pick<PayoutCha
   return hours === undefined ? {} : { nextInMs: completedAtMs + hours * HOUR_MS - nowMs }
 }
 
-/** Stores what became of a payout, unless another instance has taken it up since. */
+/**
+ * Stores what became of a payout, unless another instance has taken it up since.
+ *
+ * @returns whether it is due again at once
+ */
 async function record(
-  { database, clock, log, encrypter, count, onCommit }: PayoutContext,
-  { onPaid }: SenderOptions,
+  context: SenderContext,
   payout: Payout,
   changes: readonly PayoutChange[],
-): Promise<void> {
+): Promise<boolean> {
+  const { log, count, onCommit, onPaid } = context
   let current = payout
   for (const change of changes) {
-    const nowMs = clock.now()
-    const after = await changePayout(database.durablePool, current, change, nowMs, (client, paid) =>
-      completePaidReturn(client, paid, systemActor(encrypter), nowMs),
-    )
+    const after = await changeClaimed(context, current, change)
     if (after === undefined) {
       log.warn(
         { payoutId: payout.id },
         'another instance has taken up a payout: this one came too late',
       )
-      return
+      return false
     }
     if (after.status === 'MANUAL_REVIEW' && current.status !== 'MANUAL_REVIEW') {
       log.warn(
@@ -576,9 +616,25 @@ async function record(
         'payout needs manual review: see inflow payout resolve',
       )
     }
-    if (after.status !== current.status) count(after)
+    if (after.status !== current.status) {
+      count(after)
+      if (eventKindOf(after.purpose, after.status) !== undefined) onCommit()
+    }
     current = after
-    onCommit()
   }
   if (payout.status !== 'PAID' && current.status === 'PAID') await onPaid(current)
+  return changes.at(-1)?.nextInMs === 0
+}
+
+/** Changes a claimed payout. A refund of a payment that is pending or held takes a transaction of its own. */
+async function changeClaimed(
+  { change: changeTogether, database, clock, encrypter }: SenderContext,
+  before: Payout,
+  change: PayoutChange,
+): Promise<Payout | undefined> {
+  if (before.source === 'available') return (await changeTogether({ before, change })).after
+  const nowMs = clock.now()
+  return changePayout(database.durablePool, before, change, nowMs, (client, paid) =>
+    completePaidReturn(client, paid, systemActor(encrypter), nowMs),
+  )
 }

@@ -1,9 +1,12 @@
 import type { Pool, PoolClient } from 'pg'
 import type { BankCode } from '../banks/bank.ts'
+import { assert } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
+import { byteaArray } from '../postgres/binary-arrays.ts'
 import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
 import { encodePayoutEvent } from './message.ts'
 import {
+  type BalanceChange,
   balanceChangeOf,
   eventKindOf,
   isFinal,
@@ -93,12 +96,21 @@ export async function findByReference(
 }
 
 /** Locks a payout until the commit. */
-export async function lockPayout(client: Queryable, id: string): Promise<Payout | undefined> {
-  const { rows } = await client.query<PayoutRow>(
-    `select ${PAYOUT_COLUMNS} from payout where id = $1 for update`,
-    [id],
-  )
-  return rows[0] && toPayout(rows[0])
+async function lockPayout(client: Queryable, id: string): Promise<Payout | undefined> {
+  return (await lockPayouts(client, [id])).get(id)
+}
+
+/** Locks payouts until the commit. @returns those that exist, by id */
+export async function lockPayouts(
+  client: Queryable,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, Payout>> {
+  const { rows } = await client.query<PayoutRow>({
+    name: 'payout-lock',
+    text: `select ${PAYOUT_COLUMNS} from payout where id = any($1::text[]) order by id for update`,
+    values: [ids],
+  })
+  return new Map(rows.map((row) => [row.id, toPayout(row)]))
 }
 
 /** The day in Lagos, YYYY-MM-DD. Lagos is an hour ahead of UTC all year. */
@@ -106,108 +118,139 @@ export function lagosDate(atMs: number): string {
   return new Date(atMs + 3_600_000).toISOString().slice(0, 10)
 }
 
-/** A new payout, as `insertPayout` stores it. */
-export type NewPayout = Omit<
-  Payout,
-  'nextAtMs' | 'bank' | 'submittedAtMs' | 'completedAtMs' | 'generation'
->
+/** The balance of new payouts, and when they were requested. */
+interface Requested extends Pick<Payout, 'businessId' | 'live' | 'createdAtMs'> {}
 
 /**
- * Stores a new payout with its reservation, its first step, its event, its beneficiary and the sum of its day. The
- * caller holds the lock of the balance and has checked it.
+ * Stores new payouts of one balance with their reservations, first steps, events and beneficiaries, and adds to the sum
+ * of the day. The caller holds the lock of the balance and has checked it.
  */
-export async function insertPayout(client: Queryable, payout: NewPayout): Promise<Payout> {
-  const { id, businessId, live, createdAtMs, destination, approvalReason } = payout
-  const postings = postingsOf(payout, payout.status, { isNew: true })
-  const stored: Payout = {
-    ...payout,
-    nextAtMs: payout.expiresAtMs ?? createdAtMs,
-    bank: undefined,
-    submittedAtMs: undefined,
-    completedAtMs: undefined,
-    generation: 0,
-  }
+export async function insertPayouts(
+  client: Queryable,
+  { businessId, live, createdAtMs }: Requested,
+  payouts: readonly Payout[],
+): Promise<void> {
+  const column = <T>(of: (payout: Payout) => T) => payouts.map(of)
   await client.query({
     name: 'payout-insert',
-    text: `with inserted as (
+    text: `with input as (
+        select $1::text as business_id, $2::boolean as live, $3::timestamptz as at, $4::date as day, i.*
+        from unnest($5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::bigint[], $11::bigint[],
+          $12::bigint[], $13::text[], $14::text[], $15::text[], $16::text[], $17::text[], $18::text[], $19::text[],
+          $20::text[], $21::text[], $22::text[], $23::float8[], $24::text[], $25::text[], $26::text[], $27::text[],
+          $28::text[], $29::text[], $30::text[], $31::bytea[], $32::bigint[], $33::bigint[], $34::bigint[])
+          as i (id, reference, purpose, status, source, amount_minor, fee_minor, duty_minor, bank_code, bank_name,
+            account_number, account_name, narration, resolved_bank, enquiry_reference, bank_reference, requested_by,
+            approval_reason, approval_ms, transaction_id, refunded_session_id, settlement_id, batch_id, step, event_id,
+            kind, payload, pending_minor, available_minor, fees_minor)
+      ), inserted as (
         insert into payout (id, business_id, live, reference, purpose, status, source, amount_minor, fee_minor,
           duty_minor, bank_code, bank_name, account_number, account_name, narration, resolved_bank,
           enquiry_reference, bank_reference, requested_by, approval_reason, created_at, expires_at, next_at,
           transaction_id, refunded_session_id, settlement_id, batch_id, generation)
-        values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
-          now() + $22 * interval '1 millisecond', now() + coalesce($22, 0) * interval '1 millisecond',
-          nullif($23, ''), $24, nullif($25, ''), nullif($26, ''),
-          (select case when now() < repeats_until then 0 else generation end from payout_sender))
+        select id, business_id, live, reference, purpose, status, source, amount_minor, fee_minor, duty_minor, bank_code,
+          bank_name, account_number, account_name, narration, resolved_bank, enquiry_reference, bank_reference,
+          requested_by, approval_reason, at, now() + approval_ms * interval '1 millisecond',
+          now() + coalesce(approval_ms, 0) * interval '1 millisecond', transaction_id, refunded_session_id,
+          settlement_id, batch_id,
+          (select case when now() < repeats_until then 0 else generation end from payout_sender)
+        from input
       ), reserved as (
         insert into payout_posting (payout_id, kind, debit_account, credit_account, amount_minor, created_at)
-        values ($1, 'reservation', $7, 'reserved', $8 + $9 + $10, $21)
+        select id, 'reservation', source, 'reserved', amount_minor + fee_minor + duty_minor, at from input
       ), step as (
-        insert into payout_step (payout_id, number, at, status, actor, text) values ($1, 1, $21, $6, $19, $27)
+        insert into payout_step (payout_id, number, at, status, actor, text)
+        select id, 1, at, status, requested_by, step from input
       ), day as (
-        insert into payout_day (business_id, live, day, requested_minor) values ($2, $3, $28, $8)
+        insert into payout_day (business_id, live, day, requested_minor)
+        select business_id, live, day, sum(amount_minor) from input group by business_id, live, day
         on conflict (business_id, live, day) do update
           set requested_minor = payout_day.requested_minor + excluded.requested_minor
       ), beneficiary as (
         insert into payout_beneficiary (business_id, live, bank_code, account_number, account_name, first_used_at,
           last_used_at)
-        values ($2, $3, $11, $13, $14, $21, $21)
+        select distinct on (bank_code, account_number) business_id, live, bank_code, account_number,
+          account_name, at, at
+        from input
         on conflict (business_id, live, bank_code, account_number) do update
           set account_name = excluded.account_name, last_used_at = excluded.last_used_at
       )
       insert into outbox (event_id, business_id, live, kind, occurred_at, payload, subject_id, pending_minor,
         available_minor, fees_minor, nets_zero)
       -- nets_zero: the return of a held payment belongs to the statement.
-      values ($29, $2, $3, $30, $21, $31, $1, $32::bigint, $33::bigint, $34::bigint, ($32, $33) = (0, 0))`,
+      select event_id, business_id, live, kind, at, payload, id, pending_minor, available_minor, fees_minor,
+        (pending_minor, available_minor) = (0, 0)
+      from input`,
     values: [
-      id,
-      businessId,
-      live,
-      payout.reference,
-      payout.purpose,
-      payout.status,
-      payout.source,
-      payout.amountMinor,
-      payout.feeMinor,
-      payout.dutyMinor,
-      destination.bankCode,
-      destination.bankName,
-      destination.accountNumber,
-      destination.accountName,
-      payout.narration,
-      payout.resolvedBank ?? null,
-      payout.enquiryReference,
-      payout.bankReference,
-      payout.requestedBy,
-      approvalReason,
-      new Date(createdAtMs),
-      payout.expiresAtMs === undefined ? null : payout.expiresAtMs - createdAtMs,
-      payout.transactionId,
-      payout.refundedSessionId,
-      payout.settlementId,
-      payout.batchId,
-      approvalReason === '' ? 'requested' : `requested; needs an approval: ${approvalReason}`,
-      lagosDate(createdAtMs),
-      ...eventOf(stored, postings, createdAtMs, true),
+      ...[businessId, live, new Date(createdAtMs), lagosDate(createdAtMs)],
+      column(({ id }) => id),
+      column(({ reference }) => reference),
+      column(({ purpose }) => purpose),
+      column(({ status }) => status),
+      column(({ source }) => source),
+      column(({ amountMinor }) => amountMinor),
+      column(({ feeMinor }) => feeMinor),
+      column(({ dutyMinor }) => dutyMinor),
+      column(({ destination }) => destination.bankCode),
+      column(({ destination }) => destination.bankName),
+      column(({ destination }) => destination.accountNumber),
+      column(({ destination }) => destination.accountName),
+      column(({ narration }) => narration),
+      column(({ resolvedBank }) => resolvedBank ?? null),
+      column(({ enquiryReference }) => enquiryReference),
+      column(({ bankReference }) => bankReference),
+      column(({ requestedBy }) => requestedBy),
+      column(({ approvalReason }) => approvalReason),
+      column(({ expiresAtMs }) => (expiresAtMs === undefined ? null : expiresAtMs - createdAtMs)),
+      column(({ transactionId }) => transactionId || null),
+      column(({ refundedSessionId }) => refundedSessionId),
+      column(({ settlementId }) => settlementId || null),
+      column(({ batchId }) => batchId || null),
+      column(({ approvalReason }) =>
+        approvalReason === '' ? 'requested' : `requested; needs an approval: ${approvalReason}`,
+      ),
+      ...eventColumns(
+        column((payout) => {
+          const postings = postingsOf(payout, payout.status, { isNew: true })
+          return eventOf(payout, postings, createdAtMs, true)
+        }),
+      ),
     ],
   })
-  return stored
 }
 
-const NO_EVENT = [null, null, null, 0n, 0n, 0n]
+/** An event as the outbox stores it, and how it changes the balances. */
+interface OutboxEvent extends BalanceChange {
+  readonly id: string
+  readonly kind: string
+  readonly payload: Uint8Array
+}
 
-/** @returns the id, kind and payload of an event, and how it changes the balances; nulls: there is no event */
+/** @returns undefined if reaching the status has no event */
 function eventOf(
   payout: Payout,
   postings: readonly PayoutPosting[],
   nowMs: number,
   isNew = false,
-): readonly unknown[] {
+): OutboxEvent | undefined {
   const kind = eventKindOf(payout.purpose, payout.status, isNew)
-  if (kind === undefined) return NO_EVENT
-  const eventId = newId('evt', nowMs)
-  const { pendingMinor, availableMinor, feesMinor } = balanceChangeOf(postings)
-  const payload = encodePayoutEvent(payout, { kind, eventId, nowMs })
-  return [eventId, kind, payload, pendingMinor, availableMinor, feesMinor]
+  if (kind === undefined) return undefined
+  const id = newId('evt', nowMs)
+  const payload = encodePayoutEvent(payout, { kind, eventId: id, nowMs })
+  return { id, kind, payload, ...balanceChangeOf(postings) }
+}
+
+/** Id, kind, payload and the changes of the balances of each event; nulls where there is none. */
+function eventColumns(events: readonly (OutboxEvent | undefined)[]): readonly unknown[] {
+  const column = <T>(of: (event: OutboxEvent) => T) => events.map((event) => event && of(event))
+  return [
+    column(({ id }) => id),
+    column(({ kind }) => kind),
+    byteaArray(events.map((event) => event?.payload ?? null)),
+    column(({ pendingMinor }) => pendingMinor),
+    column(({ availableMinor }) => availableMinor),
+    column(({ feesMinor }) => feesMinor),
+  ]
 }
 
 /** A change of a payout. What is absent stays as it is. */
@@ -237,6 +280,14 @@ export interface PayoutChange {
   readonly claimed?: true
 }
 
+/** A payout as it was read, and what changes. */
+export interface Changing {
+  readonly before: Payout
+  readonly change: PayoutChange
+  /** Where its money goes back to; absent: where it came from. */
+  readonly releasedTo?: Source
+}
+
 /** Runs in the transaction that changes a payout, after the change. */
 type OnChanged = (client: PoolClient, after: Payout) => Promise<void>
 
@@ -255,25 +306,44 @@ export async function changePayout(
   onChanged?: OnChanged,
 ): Promise<Payout | undefined> {
   // One statement changes it all. Only refunds of payments that are pending or held need more.
-  if (before.source === 'available') return changeClaimed(pool, before, change, nowMs)
+  if (before.source === 'available') {
+    const [after] = await changePayouts(pool, [{ before, change }], nowMs)
+    return after
+  }
   return inTransaction(pool, async (client) => {
     await lockPayout(client, before.id)
-    const after = await changeIn(client, before, change, nowMs)
+    const [after] = await changeIn(client, [{ before, change }], nowMs)
     if (after !== undefined) await onChanged?.(client, after)
     return after
   })
 }
 
-/** As `changePayout`, in a transaction of the caller, who has locked the payout. */
-export async function changeIn(
+/** As `changePayouts`, in a transaction of the caller, who has locked the payouts. */
+async function changeIn(
   client: PoolClient,
-  before: Payout,
-  change: PayoutChange,
+  changes: readonly Changing[],
   nowMs: number,
-): Promise<Payout | undefined> {
-  const isReleased = isFinal(change.status) && change.status !== before.status
-  const releasedTo = isReleased ? await lockSource(client, before) : before.source
-  return changeClaimed(client, before, change, nowMs, releasedTo)
+): Promise<readonly (Payout | undefined)[]> {
+  const released: Changing[] = []
+  for (const { before, change } of changes) {
+    const isReleased = isFinal(change.status) && change.status !== before.status
+    const releasedTo = isReleased ? await lockSource(client, before) : before.source
+    released.push({ before, change, releasedTo })
+  }
+  return changePayouts(client, released, nowMs)
+}
+
+/** Changes payouts that the transaction of the caller has locked: they are as they were read. */
+export async function changeLocked(
+  client: PoolClient,
+  changes: readonly Changing[],
+  nowMs: number,
+): Promise<readonly Payout[]> {
+  const changed = await changeIn(client, changes, nowMs)
+  return changed.map((after) => {
+    assert(after, 'a locked payout is as it was read')
+    return after
+  })
 }
 
 /**
@@ -294,13 +364,141 @@ async function lockSource(
   return rows[0]?.is_settled ? 'available' : source
 }
 
-async function changeClaimed(
+/**
+ * Changes payouts in one statement, each if it is still as it was read and no other instance took it up since. If the database
+ * refuses one change, it makes none.
+ *
+ * @returns in the order of the changes; undefined: that one changed nothing
+ */
+export async function changePayouts(
   on: Queryable,
-  before: Payout,
-  change: PayoutChange,
+  changes: readonly Changing[],
   nowMs: number,
-  releasedTo: Source = before.source,
-): Promise<Payout | undefined> {
+): Promise<readonly (Payout | undefined)[]> {
+  if (changes.length === 0) return []
+  // In the order of their ids, in which others lock them, too.
+  const rows = changes
+    .map((changing) => changeRow(changing, nowMs))
+    .sort((a, b) => (a.after.id < b.after.id ? -1 : 1))
+  const column = <T>(of: (row: ChangeRow) => T) => rows.map(of)
+  const postings = rows.flatMap(({ after, postings }) =>
+    postings.map((posting) => ({ ...posting, payoutId: after.id })),
+  )
+  const { rows: changed } = await on.query<{ id: string }>({
+    name: 'payout-change',
+    text: `with input as (
+        select $1::timestamptz as at, i.* from unnest($2::text[], $3::text[], $4::int[], $5::text[], $6::text[], $7::text[], $8::text[],
+          $9::text[], $10::text[], $11::text[], $12::text[], $13::int[], $14::int[], $15::boolean[], $16::boolean[],
+          $17::float8[], $18::int[], $19::text[], $20::text[], $21::text[], $22::text[], $23::date[], $24::boolean[],
+          $25::text[], $26::text[], $27::bytea[], $28::bigint[], $29::bigint[], $30::bigint[])
+          as i (id, was, claim, status, bank, routing, session_id, failure_reason, detail, decided_by, decision_note,
+            attempts, claims, is_submitted, completes, next_in_ms, generation, resolved_bank, enquiry_reference, actor,
+            step, released_day, refunds_pending, event_id, kind, payload, pending_minor, available_minor, fees_minor)
+      ), changed as (
+        update payout p set status = i.status, bank = i.bank, routing = i.routing, session_id = i.session_id,
+          failure_reason = i.failure_reason, detail = i.detail, decided_by = i.decided_by,
+          decision_note = i.decision_note, attempts = i.attempts, claims = i.claims,
+          expires_at = case when i.status = 'PENDING_APPROVAL' then p.expires_at end,
+          submitted_at = case when i.is_submitted then now() when i.is_submitted is null then p.submitted_at end,
+          completed_at = case when i.completes then now() else p.completed_at end,
+          next_at = coalesce(now() + i.next_in_ms * interval '1 millisecond',
+            case when i.status = 'PENDING_APPROVAL' then p.expires_at end),
+          generation = i.generation, resolved_bank = i.resolved_bank, enquiry_reference = i.enquiry_reference
+        from input i
+        -- any(array(…)) keeps the planner on the primary key.
+        where p.id = any(array(select id from input)) and p.id = i.id and p.status = i.was and p.claims = i.claim
+        returning p.id, p.business_id, p.live, p.amount_minor, p.transaction_id, i.at, i.status as reached, i.actor, i.step,
+          i.released_day, i.refunds_pending, i.event_id, i.kind, i.payload, i.pending_minor, i.available_minor,
+          i.fees_minor
+      ), posted as (
+        insert into payout_posting (payout_id, kind, debit_account, credit_account, amount_minor, created_at)
+        select changed.id, p.kind, p.debit, p.credit, p.minor, changed.at
+        from unnest($31::text[], $32::text[], $33::text[], $34::text[], $35::bigint[])
+          as p (payout_id, kind, debit, credit, minor) join changed on changed.id = p.payout_id
+      ), step as (
+        insert into payout_step (payout_id, number, at, status, actor, text)
+        select id, (select count(*) from payout_step s where s.payout_id = changed.id) + 1, at, reached, actor, step
+        from changed where step <> ''
+      ), day as (
+        update payout_day d set requested_minor = d.requested_minor - released.minor
+        from (
+          select business_id, live, released_day, sum(amount_minor) as minor from changed
+          where released_day is not null group by 1, 2, 3
+        ) released
+        where d.business_id = released.business_id and d.live = released.live and d.day = released.released_day
+      ), refund as (
+        -- A payment whose refund was sent back may be refunded again; a returned one is reversed, and has no refund.
+        update payout_refund r set refunded_minor = r.refunded_minor - given.minor,
+          pending_minor = r.pending_minor - given.pending_minor
+        from (
+          select transaction_id, sum(amount_minor) as minor,
+            coalesce(sum(amount_minor) filter (where refunds_pending), 0) as pending_minor
+          from changed where refunds_pending is not null group by transaction_id
+        ) given
+        where r.transaction_id = given.transaction_id
+      ), published as (
+        -- nets_zero: it belongs to the statement also if it has no fee.
+        insert into outbox (event_id, business_id, live, kind, occurred_at, payload, subject_id, pending_minor,
+          available_minor, fees_minor, nets_zero)
+        select event_id, business_id, live, kind, at, payload, id, pending_minor, available_minor, fees_minor,
+          (pending_minor, available_minor, fees_minor) = (0, 0, 0)
+        from changed where event_id is not null
+      )
+      select id from changed`,
+    values: [
+      new Date(nowMs),
+      column(({ after }) => after.id),
+      column(({ before }) => before.status),
+      column(({ before }) => before.claims),
+      column(({ after }) => after.status),
+      column(({ after }) => after.bank),
+      column(({ after }) => after.routing),
+      column(({ after }) => after.sessionId),
+      column(({ after }) => after.failureReason),
+      column(({ after }) => after.detail),
+      column(({ after }) => after.decidedBy),
+      column(({ after }) => after.decisionNote),
+      column(({ after }) => after.attempts),
+      column(({ after }) => after.claims),
+      column(({ change }) => change.submitted),
+      column(({ completes }) => completes),
+      column(({ change }) => change.nextInMs),
+      column(({ after }) => after.generation),
+      column(({ after }) => after.resolvedBank),
+      column(({ after }) => after.enquiryReference),
+      column(({ change }) => change.actor ?? ''),
+      column(({ change }) => change.step ?? ''),
+      column(({ releasedDay }) => releasedDay),
+      column(({ refundsPending }) => refundsPending),
+      ...eventColumns(column(({ event }) => event)),
+      postings.map(({ payoutId }) => payoutId),
+      postings.map(({ kind }) => kind),
+      postings.map(({ debit }) => debit),
+      postings.map(({ credit }) => credit),
+      postings.map(({ amountMinor }) => amountMinor),
+    ],
+  })
+  const ids = new Set(changed.map(({ id }) => id))
+  const afters = new Map(rows.map(({ after }) => [after.id, after]))
+  return changes.map(({ before: { id } }) => (ids.has(id) ? afters.get(id) : undefined))
+}
+
+/** A change as the statement takes it. */
+interface ChangeRow extends Omit<Changing, 'releasedTo'> {
+  readonly after: Payout
+  readonly postings: readonly PayoutPosting[]
+  readonly event: OutboxEvent | undefined
+  readonly completes: boolean
+  /** The day to whose sum it no longer belongs; undefined: it still does. */
+  readonly releasedDay: string | undefined
+  /** Whether what it refunded is pending again; undefined: the refund stands, or there is none. */
+  readonly refundsPending: boolean | undefined
+}
+
+function changeRow(
+  { before, change, releasedTo = before.source }: Changing,
+  nowMs: number,
+): ChangeRow {
   const { status, nextInMs } = change
   const moved = status !== before.status
   const completes = moved && isFinal(status)
@@ -325,83 +523,14 @@ async function changeClaimed(
     nextAtMs: nextInMs === undefined ? undefined : nowMs + nextInMs,
   }
   const postings = moved ? postingsOf(before, status, { releasedTo }) : []
-  const isReleased = postings.some(({ kind }) => kind === 'release')
-  const { rowCount } = await on.query({
-    name: 'payout-change',
-    text: `with changed as (
-        update payout set status = $4, bank = $5, routing = $6, session_id = $7, failure_reason = $8, detail = $9,
-          decided_by = $10, decision_note = $11, attempts = $12, claims = $13,
-          expires_at = case when $4 = 'PENDING_APPROVAL' then expires_at end,
-          submitted_at = case when $14 then now() when $14 is null then submitted_at end,
-          completed_at = case when $15 then now() else completed_at end,
-          next_at = coalesce(now() + $16::float8 * interval '1 millisecond',
-            case when $4 = 'PENDING_APPROVAL' then expires_at end),
-          generation = $36, resolved_bank = $32, enquiry_reference = $33
-        where id = $1 and status = $2 and claims = $3
-        returning id, business_id, live, amount_minor, transaction_id
-      ), posted as (
-        insert into payout_posting (payout_id, kind, debit_account, credit_account, amount_minor, created_at)
-        select changed.id, p.kind, p.debit, p.credit, p.minor, $17
-        from changed cross join unnest($18::text[], $19::text[], $20::text[], $21::bigint[])
-          as p (kind, debit, credit, minor)
-      ), step as (
-        insert into payout_step (payout_id, number, at, status, actor, text)
-        select id, (select count(*) from payout_step where payout_id = $1) + 1, $17, $4, $22, $23
-        from changed where $23 <> ''
-      ), day as (
-        update payout_day set requested_minor = requested_minor - changed.amount_minor from changed
-        where $24 and payout_day.business_id = changed.business_id and payout_day.live = changed.live
-          and payout_day.day = $25
-      ), refund as (
-        -- A payment whose refund was sent back may be refunded again; a returned one is reversed, and has no refund.
-        update payout_refund set refunded_minor = refunded_minor - changed.amount_minor,
-          pending_minor = pending_minor - case when $34 then changed.amount_minor else 0 end
-        from changed
-        where $35 and payout_refund.transaction_id = changed.transaction_id
-      ), published as (
-        -- nets_zero: it belongs to the statement also if it has no fee.
-        insert into outbox (event_id, business_id, live, kind, occurred_at, payload, subject_id, pending_minor,
-          available_minor, fees_minor, nets_zero)
-        select $26, business_id, live, $27, $17, $28, id, $29::bigint, $30::bigint, $31::bigint,
-          ($29::bigint, $30::bigint, $31::bigint) = (0, 0, 0)
-        from changed where $26::text is not null
-      )
-      select from changed`,
-    values: [
-      before.id,
-      before.status,
-      before.claims,
-      status,
-      after.bank ?? null,
-      after.routing,
-      after.sessionId,
-      after.failureReason,
-      after.detail,
-      after.decidedBy,
-      after.decisionNote,
-      after.attempts,
-      after.claims,
-      change.submitted ?? null,
-      completes,
-      nextInMs ?? null,
-      new Date(nowMs),
-      postings.map(({ kind }) => kind),
-      postings.map(({ debit }) => debit),
-      postings.map(({ credit }) => credit),
-      postings.map(({ amountMinor }) => amountMinor),
-      change.actor ?? '',
-      change.step ?? '',
-      isReleased,
-      lagosDate(before.createdAtMs),
-      ...(moved ? eventOf(after, postings, nowMs) : NO_EVENT),
-      after.resolvedBank ?? null,
-      after.enquiryReference,
-      postings.some(({ kind, credit }) => kind === 'release' && credit === 'pending'),
-      isReleased || (moved && status === (before.source === 'held' ? 'PAID' : 'RETURNED')),
-      after.generation,
-    ],
-  })
-  return rowCount === 0 ? undefined : after
+  const release = postings.find(({ kind }) => kind === 'release')
+  const endsRefund = moved && status === (before.source === 'held' ? 'PAID' : 'RETURNED')
+  return {
+    ...{ before, change, after, postings, completes },
+    event: moved ? eventOf(after, postings, nowMs) : undefined,
+    releasedDay: release && lagosDate(before.createdAtMs),
+    refundsPending: release || endsRefund ? release?.credit === 'pending' : undefined,
+  }
 }
 
 function submittedAt(

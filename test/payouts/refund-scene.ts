@@ -3,7 +3,7 @@ import { nuban } from '../../src/banks/nuban.ts'
 import { createSandboxBank } from '../../src/banks/sandbox.ts'
 import { createEncrypter } from '../../src/crypto/encryption.ts'
 import type { PayoutContext } from '../../src/payouts/create-payout.ts'
-import { approvePayout, rejectPayout } from '../../src/payouts/decide-payout.ts'
+import { approvePayout, createApprove, rejectPayout } from '../../src/payouts/decide-payout.ts'
 import type { Payout } from '../../src/payouts/payout.ts'
 import { refundTransaction } from '../../src/payouts/refund-transaction.ts'
 import { changePayout, type PayoutChange } from '../../src/payouts/store.ts'
@@ -31,8 +31,10 @@ export function createRefundScene(database: Database) {
     encrypter: createEncrypter(MASTER_KEY),
     semaphore: createSemaphore(4),
     wake: () => undefined,
+    wakeItems: () => undefined,
     count: () => undefined,
   }
+  const approving = { ...context, approve: createApprove(context) }
   const change = (payout: Payout | undefined, to: PayoutChange) =>
     payout && changePayout(durablePool, payout, to, scene.clock.now())
   return {
@@ -52,7 +54,7 @@ export function createRefundScene(database: Database) {
     /** Approves a refund and has the bank pay it, refuse it, or pay it and send it back. */
     async send(payout: Payout, result: 'PAID' | 'FAILED' | 'RETURNED') {
       const approver = { ...SYSTEM, id: 'approver' }
-      const approved = await approvePayout(context, { payoutId: payout.id, note: '' }, approver)
+      const approved = await approvePayout(approving, { payoutId: payout.id, note: '' }, approver)
       if (approved.status !== 'APPROVED') return
       const submitted = { submitted: true, bank: '9PSB', claimed: true } as const
       const sent = await change(approved, { status: 'SUBMITTING', ...submitted })
