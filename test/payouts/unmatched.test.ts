@@ -414,7 +414,7 @@ test('a request that is repeated after a restore lost its payout leads to the tr
   const { payout: after, steps } = await payouts().getPayout({ payoutId: payout!.id })
   expect(after).toMatchObject({ bankReference: lost.bankReference, sessionId: before.sessionId })
   expect(steps.map(({ text }) => text)).toContain(
-    '9PSB knows it: it was sent before the database was restored',
+    '9PSB knows it: it was sent before the database was restored or failed over',
   )
   expect((await stateOf(id)).resolution).toBe('RETURNED')
 })
