@@ -501,11 +501,14 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
   'PayoutService.ListBeneficiaries': {
     request: ofBusiness,
     id: 'firstUsedAt',
-    add: ({ service, businessId }, fresh, number) => {
+    add: async ({ service, businessId }, fresh, number) => {
       const accountNumber = nuban('058', 145_700_100 + number)
-      return requestPayout(service, businessId, {
+      const payoutId = await requestPayout(service, businessId, {
         ...{ reference: fresh, account: { ...PAYEE, accountNumber } },
       })
+      const approver = { name: fresh, scopes: ['payouts:approve'] }
+      const { secret } = await service.client(AdminService).issueToken(approver)
+      await service.client(PayoutService, secret).approvePayout({ payoutId })
     },
     options: none,
     untried: ['live'],
