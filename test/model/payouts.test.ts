@@ -28,7 +28,7 @@ const MOST_MINOR = FUNDS_MINOR / 2n
 const MINUTE_MS = 60_000
 /** Longer than the lease of a claim. */
 const LEASE_MS = 30_000
-/** Whether instances are stopped for longer than a lease also by the clock of the machine, which nobody can move. */
+/** Whether instances are stopped for longer than a lease by the clock of the machine, which no test can move. */
 const IS_LONG = AT_ONCE >= 100
 
 const ends: (() => Promise<void>)[] = []
