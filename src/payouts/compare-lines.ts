@@ -1,5 +1,4 @@
 import type { Queryable } from '../postgres/in-transaction.ts'
-import type { PayoutContext } from './create-payout.ts'
 import { resolveShown, storeDiscrepancies } from './discrepancies.ts'
 import {
   type Discrepancy,
@@ -13,6 +12,7 @@ import {
   paidTwice,
 } from './discrepancy.ts'
 import type { Payout } from './payout.ts'
+import type { PayoutContext } from './reserve-payout.ts'
 import { changePayout, PAYOUT_COLUMNS, type PayoutRow, toPayout } from './store.ts'
 
 export interface Compared {

@@ -8,14 +8,14 @@ import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
 import { readCurrentBalance } from '../settlement/get-balance.ts'
 import { type Batch, type BatchItem, findBatchByReference } from './batch.ts'
 import { readPolicies } from './change-policy.ts'
+import { NARRATION_MAX } from './create-payout.ts'
+import { dutyOf, feeOf, limitFault, type PayoutPolicy } from './policy.ts'
 import {
-  NARRATION_MAX,
   type PayoutContext,
   requesterOf,
   requireNotPaused,
   SETTLEMENT_REFERENCE,
-} from './create-payout.ts'
-import { dutyOf, feeOf, limitFault, type PayoutPolicy } from './policy.ts'
+} from './reserve-payout.ts'
 import { lagosDate } from './store.ts'
 
 interface BatchRequest {

@@ -4,8 +4,8 @@ import type { Actor } from '../auth/caller.ts'
 import { assert, Fault } from '../core/errors.ts'
 import { inTransaction } from '../postgres/in-transaction.ts'
 import { type Batch, findBatch } from './batch.ts'
-import { type PayoutContext, requesterOf } from './create-payout.ts'
 import type { Payout } from './payout.ts'
+import { type PayoutContext, requesterOf } from './reserve-payout.ts'
 import { changeLocked, PAYOUT_COLUMNS, type PayoutRow, toPayout } from './store.ts'
 
 interface BatchDecision {

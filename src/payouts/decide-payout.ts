@@ -4,7 +4,6 @@ import type { Actor } from '../auth/caller.ts'
 import { assert, Fault } from '../core/errors.ts'
 import { createIsolatingBatcher } from '../postgres/batcher.ts'
 import { inTransaction } from '../postgres/in-transaction.ts'
-import { type PayoutContext, requesterOf } from './create-payout.ts'
 import { mayHaveBeenSent, readGeneration } from './find-anywhere.ts'
 import {
   eventKindOf,
@@ -14,6 +13,7 @@ import {
   RETURN_CHECKS_HOURS,
 } from './payout.ts'
 import { completePaidReturn } from './refund-transaction.ts'
+import { type PayoutContext, requesterOf } from './reserve-payout.ts'
 import { askBank } from './send-payouts.ts'
 import { type Changing, changeLocked, findPayout, lockPayouts, type PayoutChange } from './store.ts'
 

@@ -5,8 +5,8 @@ import { newId } from '../core/ids.ts'
 import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
 import { cutPage, readPage } from '../postgres/page-token.ts'
 import type { Runtime } from '../postgres/runtime.ts'
-import { requesterOf } from './create-payout.ts'
 import type { Discrepancy, NewDiscrepancy } from './discrepancy.ts'
+import { requesterOf } from './reserve-payout.ts'
 
 /** The columns of a `Row`. */
 const COLUMNS = `id, kind, bank, live, line_key as "lineKey", bank_reference as "bankReference", session_id as "sessionId",

@@ -3,8 +3,8 @@ import { plainText } from '../banks/bank-fields.ts'
 import type { FoundTransfer, TransferOrder, TransferState } from '../banks/transfer.ts'
 import { MINUTE_MS } from '../core/durations.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
-import type { PayoutContext } from './create-payout.ts'
 import { type Payout, UNCLEAR_MS_MAX } from './payout.ts'
+import type { PayoutContext } from './reserve-payout.ts'
 import { transferBanks } from './resolve-name.ts'
 
 /**

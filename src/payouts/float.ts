@@ -2,7 +2,7 @@ import { BANK_CODES, type BankCode } from '../banks/bank.ts'
 import { plainText } from '../banks/bank-fields.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
-import type { PayoutContext } from './create-payout.ts'
+import type { PayoutContext } from './reserve-payout.ts'
 import { transferBanks } from './resolve-name.ts'
 
 /** How often the operator's accounts are read, in milliseconds: by one instance. */

@@ -5,9 +5,9 @@ import { bindValues } from '../postgres/bind-values.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import { cutPage, readPage } from '../postgres/page-token.ts'
 import { queryableOf } from '../postgres/queries-of.ts'
-import { type PayoutContext, requesterOf } from './create-payout.ts'
 import { PayoutPauseEntity } from './payout.entity.ts'
 import type { Pause, PauseTarget } from './payout.ts'
+import { type PayoutContext, requesterOf } from './reserve-payout.ts'
 
 /**
  * Stops payouts. Every instance reads the pauses with each claim, so nothing is sent after the commit but what was

@@ -8,15 +8,15 @@ import type { Queryable } from '../postgres/in-transaction.ts'
 import { readCurrentBalance } from '../settlement/get-balance.ts'
 import type { SettlementPayout } from '../settlement/settlement.ts'
 import { getPolicy } from './change-policy.ts'
+import { isFinal, type Payout } from './payout.ts'
+import { dutyOf, feeOf, type PayoutPolicy } from './policy.ts'
 import {
   NO_ORIGIN,
   type PayoutContext,
   type Reservation,
   reserve,
   SETTLEMENT_REFERENCE,
-} from './create-payout.ts'
-import { isFinal, type Payout } from './payout.ts'
-import { dutyOf, feeOf, type PayoutPolicy } from './policy.ts'
+} from './reserve-payout.ts'
 import { resolveAccount } from './resolve-name.ts'
 import { lagosDate, PAYOUT_COLUMNS, type PayoutRow, toPayout } from './store.ts'
 

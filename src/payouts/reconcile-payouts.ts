@@ -9,7 +9,6 @@ import { createLoop, type Loop } from '../core/loop.ts'
 import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
 import { pageTokenOf, readPage } from '../postgres/page-token.ts'
 import { type Compared, compareLines, reportDiscrepancies, storeListed } from './compare-lines.ts'
-import type { PayoutContext } from './create-payout.ts'
 import { resolveShown } from './discrepancies.ts'
 import {
   type Discrepancy,
@@ -19,6 +18,7 @@ import {
   type NewDiscrepancy,
 } from './discrepancy.ts'
 import type { Payout } from './payout.ts'
+import type { PayoutContext } from './reserve-payout.ts'
 import { transferBanks } from './resolve-name.ts'
 import { askBank } from './send-payouts.ts'
 import { changePayout, PAYOUT_COLUMNS, type PayoutRow, toPayout } from './store.ts'

@@ -7,6 +7,7 @@ import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
 import { getLocked } from '../transactions/find-transactions.ts'
 import { reverseLocked } from '../transactions/reverse-transaction.ts'
 import type { Payer, StoredTransaction } from '../transactions/transaction.ts'
+import type { Payout } from './payout.ts'
 import {
   NO_ORIGIN,
   type PayoutContext,
@@ -14,8 +15,7 @@ import {
   replay,
   requesterOf,
   reserve,
-} from './create-payout.ts'
-import type { Payout } from './payout.ts'
+} from './reserve-payout.ts'
 import { enquireName, type RequestedAccount, resolveAccount } from './resolve-name.ts'
 import { findByReference } from './store.ts'
 

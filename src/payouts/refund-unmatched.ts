@@ -13,6 +13,8 @@ import {
   lockReported,
 } from '../transactions/unmatched-store.ts'
 import { readPolicies } from './change-policy.ts'
+import { isFinal, type Payout } from './payout.ts'
+import { resolveRecipient } from './refund-transaction.ts'
 import {
   lockBalance,
   NO_ORIGIN,
@@ -20,9 +22,7 @@ import {
   type Reservation,
   requesterOf,
   reserveLocked,
-} from './create-payout.ts'
-import { isFinal, type Payout } from './payout.ts'
-import { resolveRecipient } from './refund-transaction.ts'
+} from './reserve-payout.ts'
 import type { RequestedAccount, ResolvedAccount } from './resolve-name.ts'
 import { PAYOUT_COLUMNS, type PayoutRow, toPayout } from './store.ts'
 

@@ -9,7 +9,7 @@ import {
   type PayoutContext,
   type Reservation,
   reserveTogether,
-} from './create-payout.ts'
+} from './reserve-payout.ts'
 import { type ResolvedAccount, resolveAccount } from './resolve-name.ts'
 
 /** How many items one turn of one instance takes, and of how many it asks a bank for the name at the same time. */

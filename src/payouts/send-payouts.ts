@@ -1,33 +1,24 @@
 import { systemActor } from '../auth/caller.ts'
-import { BANK_FACTS, type BankCode } from '../banks/bank.ts'
-import { plainText } from '../banks/bank-fields.ts'
-import type { FoundTransfer, SendResult, TransferOrder, TransferState } from '../banks/transfer.ts'
-import { HOUR_MS } from '../core/durations.ts'
+import type { BankCode } from '../banks/bank.ts'
+import type { FoundTransfer, SendResult, TransferOrder } from '../banks/transfer.ts'
 import { assert } from '../core/errors.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
-import { formatAmount } from '../core/money.ts'
 import { withTimeout } from '../core/with-timeout.ts'
 import { createIsolatingBatcher } from '../postgres/batcher.ts'
 import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
-import type { PayoutContext } from './create-payout.ts'
 import {
-  type FoundAnywhere,
   findAnywhere,
   type Generation,
   type GenerationRow,
   mayHaveBeenSent,
   toGeneration,
 } from './find-anywhere.ts'
-import {
-  askAgainMs,
-  eventKindOf,
-  NEVER_SEEN,
-  type Payout,
-  RETURN_CHECKS_HOURS,
-  UNCLEAR_MS_MAX,
-} from './payout.ts'
+import { afterAsking, afterFindingAnywhere, afterSending } from './outcome.ts'
+import { eventKindOf, type Payout } from './payout.ts'
 import { completePaidReturn } from './refund-transaction.ts'
+import type { PayoutContext } from './reserve-payout.ts'
 import { RESOLUTION_MS, type TransferBank, transferBanks } from './resolve-name.ts'
+import { type RoutingState, readRouting, routeOf } from './route-payout.ts'
 import {
   type Changing,
   changeLocked,
@@ -45,19 +36,11 @@ const IN_PROGRESS_MAX = 64
 /** What a bank may take beyond its time-outs, and we to record the result, before another instance asks. */
 const LEASE_MARGIN_MS = 20_000
 
-/** How long to wait before a payout that no bank can take is looked at again. */
-const NO_BANK_MS = 5_000
-
 /** How long to wait for the event log to notice a failover or a restore. */
 const NOT_CURRENT_MS = 100
 
-/** How long to wait before a paused payout is looked at again: the end of a pause makes it due at once. */
-const PAUSED_MS = 60_000
-
 /** How long a stop waits for the banks. */
 const STOP_MAX_MS = 5_000
-
-const DETAIL_MAX = 500
 
 interface SenderOptions {
   /** Whether the circuit breaker of a bank lets calls pass. */
@@ -249,90 +232,6 @@ function leaseOf(bank: TransferBank | undefined): number {
   return 2 * (bank?.callTimeoutMs ?? 0) + LEASE_MARGIN_MS
 }
 
-/** What is paused, and what each bank has, in one snapshot with the claimed payouts. */
-interface RoutingState {
-  /** `GLOBAL `, `BANK …` and `BUSINESS …`. */
-  readonly paused: ReadonlySet<string>
-  /** What is left at each bank of what was last read, in kobo, by `live BANK` or `test BANK`. Undefined: not known. */
-  readonly floats: Map<string, bigint>
-}
-
-/** Why a payout that is sent again goes to its bank. */
-const SENT_BEFORE = 'it was sent there before'
-
-async function readRouting(client: Queryable, due: readonly Payout[]): Promise<RoutingState> {
-  const { rows } = await client.query<{ pauses: string[]; floats: Record<string, string> }>({
-    name: 'payout-routing',
-    text: `select array(
-          select scope || ' ' || target from payout_pause
-          where scope in ('GLOBAL', 'BANK') or scope = 'BUSINESS' and target = any($1::text[])
-        ) as pauses, (
-          select coalesce(json_object_agg(case when live then 'live ' else 'test ' end || bank,
-            (available_minor - coalesce((
-              select sum(amount_minor) from payout
-              where status in ('SUBMITTING', 'UNKNOWN') and payout.bank = bank_float.bank
-                and payout.live = bank_float.live
-            ), 0))::text), '{}')
-          from bank_float where available_minor is not null
-        ) as floats`,
-    values: [[...new Set(due.map(({ businessId }) => businessId))]],
-  })
-  const { pauses = [], floats = {} } = rows[0] ?? {}
-  return {
-    paused: new Set(pauses),
-    floats: new Map(Object.entries(floats).map(([key, leftMinor]) => [key, BigInt(leftMinor)])),
-  }
-}
-
-function floatKey({ bank, live }: { readonly bank: string; readonly live: boolean }): string {
-  return `${live ? 'live' : 'test'} ${bank}`
-}
-
-type Route =
-  | { readonly bank: BankCode; readonly text: string }
-  | { readonly bank: undefined; readonly text: string; readonly waitMs: number }
-
-/**
- * Chooses the bank: the beneficiary's own, else the one that stated the name, else the one with the most money. One that
- * may have been sent before goes to its bank alone.
- */
-function routeOf(
-  payout: Payout,
-  banks: ReadonlyMap<BankCode, TransferBank>,
-  state: RoutingState,
-): Route {
-  const { live, amountMinor, destination } = payout
-  const wait = (text: string, waitMs = NO_BANK_MS): Route => {
-    return { bank: undefined, text: `waits: ${text}`, waitMs }
-  }
-  if (state.paused.has('GLOBAL ')) return wait('all payouts are paused', PAUSED_MS)
-  if (state.paused.has(`BUSINESS ${payout.businessId}`))
-    return wait('payouts of the business are paused', PAUSED_MS)
-  const floatOf = (bank: BankCode) => state.floats.get(floatKey({ bank, live }))
-  const open = [...banks.keys()].filter((bank) => payout.bank === undefined || payout.bank === bank)
-  if (open.length === 0) return wait('no bank that can pay is connected and answers')
-  const running = open.filter((bank) => !state.paused.has(`BANK ${bank}`))
-  if (running.length === 0)
-    return wait('payouts through the banks that can pay are paused', PAUSED_MS)
-  const funded = running.filter((bank) => (floatOf(bank) ?? amountMinor) >= amountMinor)
-  if (funded.length === 0) return wait(`no bank has ${formatAmount(amountMinor)} naira for it`)
-  const chosen = (bank: BankCode, text: string) => {
-    const float = floatOf(bank)
-    if (float !== undefined) state.floats.set(floatKey({ bank, live }), float - amountMinor)
-    return { bank, text }
-  }
-  const [only] = funded
-  assert(only, 'a bank is left')
-  if (payout.bank !== undefined) return chosen(only, SENT_BEFORE)
-  const own = funded.find((bank) => BANK_FACTS[bank].interbankCode === destination.bankCode)
-  if (own !== undefined) return chosen(own, 'it is the bank of the beneficiary')
-  if (funded.length === 1) return chosen(only, 'it is the only bank that can pay it')
-  const resolved = funded.find((bank) => bank === payout.resolvedBank)
-  if (resolved !== undefined) return chosen(resolved, 'it stated the name of the beneficiary')
-  const richest = funded.reduce((a, b) => ((floatOf(b) ?? -1n) > (floatOf(a) ?? -1n) ? b : a))
-  return chosen(richest, 'it has the most money')
-}
-
 /** @returns whether it is due again at once */
 async function handle(context: SenderContext, claimed: Claimed): Promise<boolean> {
   const { payout, generation } = claimed
@@ -446,154 +345,6 @@ export async function askBank(context: PayoutContext, payout: Payout): Promise<F
   const { consistencyMs } = bank.transfers
   if (sinceMs > consistencyMs) return found
   return { kind: 'unknown', cause: `${found.cause}; it may not know it yet` }
-}
-
-/** What a payout becomes that may have been sent before the database was restored. */
-function afterFindingAnywhere(
-  payout: Payout,
-  found: FoundAnywhere,
-  { generation }: Generation,
-): readonly PayoutChange[] {
-  const { status, attempts } = payout
-  if (found.kind === 'unclear') {
-    const detail = `the banks are asked whether it was sent before the database was restored or failed over: ${found.cause}`
-    const nextInMs = found.nextInMs ?? askAgainMs(attempts)
-    return [{ status, attempts: attempts + 1, nextInMs, detail }]
-  }
-  if (found.kind === 'never sent') {
-    const step =
-      'no bank knows it, so it was not sent before the database was restored or failed over'
-    // The bank that was being called may still execute it.
-    if (status === 'SUBMITTING') {
-      return [{ status: 'UNKNOWN', generation, attempts: 0, nextInMs: 0, step, detail: step }]
-    }
-    // A payout that waits for an approval next expires.
-    const next = status === 'APPROVED' ? { nextInMs: 0 } : {}
-    return [{ status, generation, attempts: 0, step, detail: '', ...next }]
-  }
-  const { bank, state } = found
-  const step = `${bank} knows it: it was sent before the database was restored or failed over`
-  const approved = { status: 'APPROVED', nextInMs: 0, step } as const
-  const sent = {
-    status: 'SUBMITTING',
-    submitted: true,
-    bank,
-    step,
-    nextInMs: 0,
-    generation,
-  } as const
-  const changes = [sent, ...afterSending(payout, state)]
-  return status === 'PENDING_APPROVAL' ? [approved, ...changes] : changes
-}
-
-/** What a sent payout becomes. A list of two: it was paid and returned. */
-function afterSending(payout: Payout, result: SendResult): readonly PayoutChange[] {
-  if (result.kind === 'not sent') {
-    const cause = plainText(result.cause, DETAIL_MAX)
-    return [
-      {
-        status: 'APPROVED',
-        // One that is sent again stays with its bank.
-        ...(payout.routing !== SENT_BEFORE && { submitted: false }),
-        nextInMs: askAgainMs(payout.attempts),
-        attempts: payout.attempts + 1,
-        step: `nothing was sent: ${cause}`,
-        detail: cause,
-      },
-    ]
-  }
-  // A refusal is about the second transfer only. What became of the first one the bank states when it is asked.
-  const isRefusedAgain = result.kind === 'failed' && payout.routing === SENT_BEFORE
-  const stated = isRefusedAgain ? undefined : afterStatement(result)
-  if (stated !== undefined) return stated
-  const cause = causeOf(result)
-  const text =
-    result.kind === 'pending' ? `the bank accepted it: ${cause}` : `the result is unknown: ${cause}`
-  return [{ status: 'UNKNOWN', nextInMs: askAgainMs(0), step: text, detail: cause }]
-}
-
-/** What a bank stated for good; undefined: nothing. */
-function afterStatement(state: TransferState): readonly PayoutChange[] | undefined {
-  const paid = (sessionId: string): PayoutChange => ({
-    status: 'PAID',
-    nextInMs: RETURN_CHECKS_HOURS[0] * HOUR_MS,
-    step: 'the bank paid it',
-    detail: '',
-    failureReason: '',
-    ...(sessionId !== '' && { sessionId: plainText(sessionId, 64) }),
-  })
-  switch (state.kind) {
-    case 'paid':
-      return [paid(state.sessionId)]
-    case 'failed': {
-      const cause = plainText(state.cause, DETAIL_MAX)
-      const step = `the bank did not pay it: ${cause}`
-      return [{ status: 'FAILED', step, detail: cause, failureReason: state.reason }]
-    }
-    case 'returned':
-      return [paid(''), returned(state.cause)]
-    default:
-      return undefined
-  }
-}
-
-function causeOf(state: TransferState | FoundTransfer): string {
-  return 'cause' in state ? plainText(state.cause, DETAIL_MAX) : ''
-}
-
-function returned(text: string): PayoutChange {
-  const cause = plainText(text, DETAIL_MAX)
-  return { status: 'RETURNED', step: `sent back: ${cause}`, detail: cause }
-}
-
-/** What a payout becomes whose bank was asked. */
-function afterAsking(
-  { clock, log }: PayoutContext,
-  payout: Payout,
-  found: FoundTransfer,
-): readonly PayoutChange[] {
-  const { status, attempts } = payout
-  if (status === 'PAID') {
-    if (found.kind === 'returned') return [returned(found.cause)]
-    if (found.kind === 'failed') {
-      log.error(
-        { payoutId: payout.id, cause: found.cause },
-        'the bank states that a paid payout failed: see inflow payout get',
-      )
-      const text = `the bank states now that it failed: ${plainText(found.cause, DETAIL_MAX)}`
-      return [{ status, step: text, detail: text, ...nextCheck(payout, clock.now()) }]
-    }
-    return [{ status, ...nextCheck(payout, clock.now()) }]
-  }
-  const stated = found.kind === 'not found' ? undefined : afterStatement(found)
-  if (stated !== undefined) return stated
-  const cause = causeOf(found)
-  if (found.kind === 'not found') {
-    const step = `the bank states that it never saw it: ${cause}`
-    const isKnown = status === 'MANUAL_REVIEW' && payout.failureReason === NEVER_SEEN
-    const failureReason = NEVER_SEEN
-    const change = {
-      status: 'MANUAL_REVIEW',
-      nextInMs: HOUR_MS,
-      detail: cause,
-      failureReason,
-    } as const
-    return [isKnown ? change : { ...change, step }]
-  }
-  if (status === 'MANUAL_REVIEW')
-    return [{ status, nextInMs: HOUR_MS, detail: cause, failureReason: '' }]
-  const sinceMs = clock.now() - (payout.submittedAtMs ?? payout.createdAtMs)
-  if (sinceMs > UNCLEAR_MS_MAX) {
-    const step = `the bank states no result for a day: ${cause}`
-    return [{ status: 'MANUAL_REVIEW', nextInMs: HOUR_MS, step, detail: cause }]
-  }
-  return [{ status, attempts: attempts + 1, nextInMs: askAgainMs(attempts + 1), detail: cause }]
-}
-
-/** When a paid payout is asked about next. */
-function nextCheck({ completedAtMs = 0 }: Payout, nowMs: number): Pick<PayoutChange, 'nextInMs'> {
-  const hours = RETURN_CHECKS_HOURS.find((each) => completedAtMs + each * HOUR_MS > nowMs)
-  return hours === undefined ? {} : { nextInMs: completedAtMs + hours * HOUR_MS - nowMs }
 }
 
 /**

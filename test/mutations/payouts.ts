@@ -34,7 +34,7 @@ export const PAYOUTS = mutationsOf('payouts', ['test/payouts/payouts.test.ts'], 
       'from input',
     ],
   },
-  'src/payouts/create-payout.ts': {
+  'src/payouts/reserve-payout.ts': {
     'payouts of the other mode use up the limit': [
       'where business_id = $1 and live = $2 and day >=',
       'where business_id = $1 and day >=',
