@@ -68,6 +68,7 @@ const ADMINISTRATIVE = methods.filter((method) => {
   return (
     method.name === 'CloseAccount' ||
     method.name === 'CancelPayout' ||
+    method.name === 'RefundUnmatchedPayment' ||
     method.name === 'SetAccountSplit' ||
     (method.idempotency !== 1 &&
       scopes.every((scope) => /^(admin|webhooks:write|payouts:approve)$/.test(scope)) &&
