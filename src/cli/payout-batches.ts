@@ -52,7 +52,7 @@ const HELP = `
   ${YES}
   Example: payout approve-batch pba_… --note "payroll of November"
 
-  reject-batch: refuse the approval of all payouts of a batch that await it
+  reject-batch: refuse all payouts of a batch that await an approval, and the items without a name
   ${BUSINESS}
   ${BATCH_ID}
   --note <text>  why
@@ -103,9 +103,16 @@ const confirmBatch =
     question: async () => {
       const { businessId, batchId } = request
       const { batch } = await service.client(PayoutService).getBatch({ businessId, batchId })
-      const { approvalCount = 0, approvalSumMinor = 0n, reference = batchId } = batch ?? {}
+      const {
+        approvalCount = 0,
+        approvalSumMinor = 0n,
+        pendingCount = 0,
+        reference = batchId,
+      } = batch ?? {}
       const sum = `${formatAmount(approvalSumMinor)} NGN`
-      return `${visible(reference)}: ${counted(approvalCount, 'payout')} of ${sum} in all.\n${effect}`
+      const unnamed =
+        pendingCount > 0 ? `, and ${counted(pendingCount, 'item')} without a name` : ''
+      return `${visible(reference)}: ${counted(approvalCount, 'payout')} of ${sum} in all${unnamed}.\n${effect}`
     },
   })
 

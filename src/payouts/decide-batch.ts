@@ -41,7 +41,11 @@ export function approveBatch(
   })
 }
 
-/** Refuses the approval of all payouts of a batch that await it. @throws Fault not_found, payout_not_pending */
+/**
+ * Refuses the approval of all payouts of a batch that await it, and the items that no bank has named yet.
+ *
+ * @throws Fault not_found, payout_not_pending
+ */
 export function rejectBatch(
   context: PayoutContext,
   request: BatchDecision,
@@ -68,13 +72,14 @@ async function decide(
     const before = await findBatch(client, { businessId, batchId })
     if (before === undefined) throw new Fault('not_found', 'There is no such batch')
     require(before)
-    if (before.pendingCount > 0) {
+    if (status === 'APPROVED' && before.pendingCount > 0) {
       const text = `Banks have not named the accounts of ${before.pendingCount} items yet`
       throw new Fault('payout_not_pending', text)
     }
+    const items = status === 'REJECTED' ? await rejectItems(client, before, note) : NO_ITEMS
     const nowMs = clock.now()
     const payouts = await lockPending(client, batchId)
-    if (payouts.length === 0) {
+    if (payouts.length + items.count === 0) {
       throw new Fault('payout_not_pending', 'No payout of the batch awaits an approval')
     }
     const change = { status, actor: by, decidedBy: by, decisionNote: note, step, ...next }
@@ -83,8 +88,8 @@ async function decide(
       const part = payouts.slice(at, at + PART_MAX).map((before) => ({ before, change }))
       await changeLocked(client, part, nowMs)
     }
-    const sumMinor = payouts.reduce((sum, { amountMinor }) => sum + amountMinor, 0n)
-    const count = payouts.length
+    const sumMinor = payouts.reduce((sum, { amountMinor }) => sum + amountMinor, items.sumMinor)
+    const count = payouts.length + items.count
     await appendAudit(client, actor, {
       action,
       targetId: batchId,
@@ -99,6 +104,26 @@ async function decide(
   if (status === 'APPROVED') wake()
   else onCommit()
   return decided
+}
+
+const NO_ITEMS = { count: 0, sumMinor: 0n }
+
+/** Ends the items of a batch that have no payout yet. Those that are being requested hold the lock of the balance. */
+async function rejectItems(
+  client: PoolClient,
+  { id, businessId, live }: Batch,
+  note: string,
+): Promise<{ readonly count: number; readonly sumMinor: bigint }> {
+  await client.query('select lock_settled($1, $2, false)', [businessId, live])
+  const { rows } = await client.query<{ count: number; minor: string }>(
+    `with rejected as (
+        update payout_item set next_at = null, reason = 'rejected', detail = $2
+        where batch_id = $1 and next_at is not null returning amount_minor
+      )
+      select count(*)::int as count, coalesce(sum(amount_minor), 0) as minor from rejected`,
+    [id, note],
+  )
+  return { count: rows[0]?.count ?? 0, sumMinor: BigInt(rows[0]?.minor ?? 0) }
 }
 
 /** Locks the payouts of a batch that await an approval, and have not expired. */

@@ -113,21 +113,24 @@ async function requestNamed(context: PayoutContext, named: readonly Named[]): Pr
   const toReserve = [reservationOf(first), ...rest.map(reservationOf)] as const
   try {
     await reserveTogether(context, toReserve, {
-      beforeCommit: (client, results) =>
-        endItems(
-          client,
-          [first, ...rest].map(({ item }, at) => {
-            const result = results[at]
-            return { item, fault: result instanceof Fault ? result : undefined }
-          }),
-        ),
+      async beforeCommit(client, results) {
+        const ended = [first, ...rest].map(({ item }, at) => {
+          const result = results[at]
+          return { item, fault: result instanceof Fault ? result : undefined }
+        })
+        if ((await endItems(client, ended)) < ended.length) throw ALREADY_ENDED
+      },
     })
   } catch (error) {
+    if (rest.length === 0 && error === ALREADY_ENDED) return
     // What the database refuses must not hold up the others.
     if (rest.length === 0 || isRetryable(error)) logError(context, first.item, error)
     else for (const each of [first, ...rest]) await requestNamed(context, [each])
   }
 }
+
+/** Its batch was rejected, or another instance has taken the item up since. */
+const ALREADY_ENDED = new Fault('payout_not_pending', 'The item was ended meanwhile')
 
 function reservationOf({
   item,
@@ -158,12 +161,12 @@ interface Ended {
   readonly fault: Fault | undefined
 }
 
-/** Ends items of one batch. */
-async function endItems(on: Queryable, ended: readonly Ended[]): Promise<void> {
+/** Ends items of one batch. @returns how many had not ended before */
+async function endItems(on: Queryable, ended: readonly Ended[]): Promise<number> {
   const [first] = ended
-  if (first === undefined) return
+  if (first === undefined) return 0
   const isWaiting = ({ fault }: Ended) => fault !== undefined && PASSING.has(fault.reason)
-  await on.query({
+  const { rowCount } = await on.query({
     name: 'payout-item-end',
     text: `update payout_item i set next_at = now() + e.next_in_ms * interval '1 millisecond', reason = e.reason,
         detail = e.detail
@@ -181,4 +184,5 @@ async function endItems(on: Queryable, ended: readonly Ended[]): Promise<void> {
       }),
     ],
   })
+  return rowCount ?? 0
 }

@@ -163,3 +163,25 @@ test('a batch above the threshold is approved or rejected as a whole, by another
   const unknown = approver.rejectBatch({ businessId, batchId: 'pba_unknown' })
   expect(await reasonOf(unknown)).toBe('not_found')
 })
+
+test('a batch is rejected with the items that no bank has named yet, whatever is being named meanwhile', async () => {
+  const COUNT = 500
+  const businessId = await funded(BigInt(COUNT) * 10_000n)
+  await payouts().updatePayoutPolicy({ policy: { businessId, approvalAboveMinor: 0n } })
+  const [item] = await itemsOf(businessId, 1)
+  const items = Array.from({ length: COUNT }, () => ({ ...item!, reference: fresh('item') }))
+  const { batch } = await payouts().createPayouts({ businessId, reference: fresh('b'), items })
+  const request = { businessId, batchId: batch!.id }
+  await waitUntil(async () => (await payouts().getBatch(request)).batch!.approvalCount > 0)
+  const rejected = await payouts().rejectBatch({ ...request, note: 'a stolen token' })
+  expect(rejected).toMatchObject({ count: COUNT, sumMinor: BigInt(COUNT) * 10_000n })
+  const { failedCount = 0, refusedCount = 0 } = rejected.batch ?? {}
+  expect(failedCount + refusedCount).toBe(COUNT)
+  // What was being named meanwhile comes before the item of a later batch.
+  const later = { businessId, reference: fresh('b'), items: await itemsOf(businessId, 1) }
+  await untilNamed(businessId, (await payouts().createPayouts(later)).batch!.id)
+  const after = await payouts().getBatch(request)
+  expect(after.batch).toEqual(rejected.batch)
+  expect(after.refused.every(({ reason }) => reason === 'rejected')).toBe(true)
+  expect(await availableOf(businessId)).toBe(BigInt(COUNT - 1) * 10_000n)
+})

@@ -169,11 +169,10 @@ function BatchFacts({ batch }: { readonly batch: PayoutBatch }) {
   )
 }
 
-/** Approves or rejects as a whole, once a bank has named each account. */
+/** Approves as a whole, once a bank has named each account, or rejects as a whole. */
 function Decide({ batch }: { readonly batch: PayoutBatch }) {
   const { id, businessId, approvalCount, approvalSumMinor, pendingCount, requestedBy } = batch
   const own = useOwnName()
-  const isOffered = approvalCount > 0 && pendingCount === 0
   const sum = <BatchSum amountMinor={approvalSumMinor} payouts={approvalCount} />
   const shared = { request: { businessId, batchId: id }, target: id }
   return (
@@ -182,7 +181,7 @@ function Decide({ batch }: { readonly batch: PayoutBatch }) {
         method={METHODS.approveBatch}
         label="Approve the batch"
         kind="primary"
-        isOffered={isOffered && requestedBy !== own}
+        isOffered={approvalCount > 0 && pendingCount === 0 && requestedBy !== own}
         says={
           <>
             {sum}
@@ -201,11 +200,12 @@ function Decide({ batch }: { readonly batch: PayoutBatch }) {
         method={METHODS.rejectBatch}
         label="Reject the batch"
         kind="danger"
-        isOffered={isOffered}
+        isOffered={approvalCount + pendingCount > 0}
         says={
           <>
             {sum}
             <p>They are not sent. The money is available again.</p>
+            {pendingCount > 0 && <p>Items whose accounts no bank has named yet are refused.</p>}
           </>
         }
         reason="Why"

@@ -1725,7 +1725,7 @@ export type RejectBatchResponse = Message<"inflow.payout.v1.RejectBatchResponse"
   batch?: PayoutBatch | undefined;
 
   /**
-   * How many payouts were rejected.
+   * How many payouts and items were rejected.
    *
    * @generated from field: int32 count = 2;
    */
@@ -2039,10 +2039,11 @@ export const PayoutService: GenService<{
     output: typeof ApproveBatchResponseSchema;
   },
   /**
-   * Refuses the approval of all payouts of a batch that await it, at once; their money is available again.
+   * Refuses the approval of all payouts of a batch that await it, at once; their money is available again. Its items
+   * that wait for a name are refused with the reason "rejected".
    *
-   * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found), FAILED_PRECONDITION (payout_not_pending:
-   * some items wait for a name, or no payout awaits approval).
+   * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found), FAILED_PRECONDITION (payout_not_pending: no
+   * payout awaits approval, and no item waits for a name).
    *
    * @generated from rpc inflow.payout.v1.PayoutService.RejectBatch
    */
