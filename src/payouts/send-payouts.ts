@@ -124,8 +124,9 @@ interface SenderContext extends PayoutContext, SenderOptions {
 /** A payout that this instance has claimed. */
 interface Claimed {
   readonly payout: Payout
-  /** When the claim began, by the monotonic clock. */
+  /** When the claim began, by the monotonic clock, which may stand still while the machine is suspended, and by the other. */
   readonly sinceMs: number
+  readonly atMs: number
   readonly leaseMs: number
   readonly generation: Generation
 }
@@ -138,6 +139,7 @@ async function claimDue(
 ): Promise<{ readonly tasks: readonly Claimed[]; readonly taken: number } | undefined> {
   const { database, clock, onCommit, count } = context
   const sinceMs = performance.now()
+  const atMs = clock.now()
   const result = await inTransaction(database.durablePool, async (client) => {
     const { generation, due } = await lockDue(client, limit)
     if (generation === undefined) return undefined
@@ -160,7 +162,7 @@ async function claimDue(
   const tasks = claimed
     .filter(({ change }) => change.claimed)
     .map(({ payout, change: { nextInMs: leaseMs = 0 } }): Claimed => {
-      return { payout, sinceMs, leaseMs, generation }
+      return { payout, sinceMs, atMs, leaseMs, generation }
     })
   return { tasks, taken: claimed.length }
 }
@@ -252,14 +254,15 @@ async function handle(context: SenderContext, claimed: Claimed): Promise<boolean
 /** Sends a payout whose claim is committed. Every failure is a result. */
 async function sendToBank(
   context: PayoutContext,
-  { sinceMs, leaseMs }: Claimed,
+  { sinceMs, atMs, leaseMs }: Claimed,
   payout: Payout,
 ): Promise<SendResult> {
   const bank = bankOfPayout(context, payout)
   if (bank === undefined) return NOT_CONNECTED
   // The process may have been stopped meanwhile. Once the lease has ended another instance asks the bank, and an
   // operator may decide that the bank never saw it.
-  if (performance.now() - sinceMs > leaseMs - bank.callTimeoutMs) {
+  const elapsedMs = Math.max(performance.now() - sinceMs, context.clock.now() - atMs)
+  if (elapsedMs > leaseMs - bank.callTimeoutMs) {
     return { kind: 'not sent', cause: 'this instance stood still for too long' }
   }
   const signal = AbortSignal.timeout(bank.callTimeoutMs)
