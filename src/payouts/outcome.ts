@@ -8,6 +8,7 @@ import {
   NEVER_SEEN,
   type Payout,
   RETURN_CHECKS_HOURS,
+  RETURN_CHECKS_MS_MAX,
   UNCLEAR_MS_MAX,
 } from './payout.ts'
 import { SENT_BEFORE } from './route-payout.ts'
@@ -130,7 +131,8 @@ export function afterAsking(
       const text = `the bank states now that it failed: ${plainText(found.cause, DETAIL_MAX)}`
       return [{ status, step: text, detail: text, ...nextCheck(payout, clock.now()) }]
     }
-    return [{ status, ...nextCheck(payout, clock.now()) }]
+    const isAnswered = found.kind !== 'unknown'
+    return [{ status, ...nextCheck(payout, clock.now(), isAnswered) }]
   }
   const stated = found.kind === 'not found' ? undefined : afterStatement(found)
   if (stated !== undefined) return stated
@@ -157,8 +159,14 @@ export function afterAsking(
   return [{ status, attempts: attempts + 1, nextInMs: askAgainMs(attempts + 1), detail: cause }]
 }
 
-/** When a paid payout is asked about next. */
-function nextCheck({ completedAtMs = 0 }: Payout, nowMs: number): Pick<PayoutChange, 'nextInMs'> {
-  const hours = RETURN_CHECKS_HOURS.find((each) => completedAtMs + each * HOUR_MS > nowMs)
-  return hours === undefined ? {} : { nextInMs: completedAtMs + hours * HOUR_MS - nowMs }
+/** When a paid payout is asked about next: if the bank did not respond, soon again. */
+function nextCheck(
+  { completedAtMs = 0 }: Payout,
+  nowMs: number,
+  isAnswered = true,
+): Pick<PayoutChange, 'nextInMs'> {
+  const sinceMs = nowMs - completedAtMs
+  if (!isAnswered && sinceMs < RETURN_CHECKS_MS_MAX) return { nextInMs: HOUR_MS }
+  const hours = RETURN_CHECKS_HOURS.find((each) => each * HOUR_MS > sinceMs)
+  return hours === undefined ? {} : { nextInMs: hours * HOUR_MS - sinceMs }
 }

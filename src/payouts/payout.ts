@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { BankCode } from '../banks/bank.ts'
+import { DAY_MS } from '../core/durations.ts'
 
 /**
  * Where a payout stands. What moves a payout is a verb of the service, or what the bank states.
@@ -256,6 +257,9 @@ export function eventKindOf(
 
 /** When a paid payout is asked about again, since its payment, as its beneficiary's bank may send it back. */
 export const RETURN_CHECKS_HOURS = [1, 24, 72, 168] as const
+
+/** Until when a check that the bank did not respond to is repeated every hour. */
+export const RETURN_CHECKS_MS_MAX = 14 * DAY_MS
 
 const ASK_MS = [2_000, 5_000, 10_000, 30_000, 60_000, 120_000, 300_000, 900_000, 1_800_000]
 const ASK_MS_MAX = 3_600_000

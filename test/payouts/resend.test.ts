@@ -77,3 +77,31 @@ test.each([
     expect(balance).toMatchObject({ availableMinor: 600_000n, reservedMinor: 400_000n })
   },
 )
+
+test('a payout that came back is found also if the bank does not respond to the last check', async () => {
+  const { id: businessId } = await service.business()
+  await pay(service, await openAccount(service, businessId), 1_000_000n)
+  await settleAll(service, businessId, 1n)
+  const { resolution } = await payouts().resolveAccountName({ businessId, ...ADA })
+  const request = { businessId, reference: fresh('payout'), amountMinor: 400_000n, resolution }
+  const { payout } = await payouts().createPayout({ ...request, beneficiary: ADA })
+  const { id: payoutId, bankReference } = payout!
+  await until(payoutId, PayoutStatus.PAID)
+  const check = (hours: number) =>
+    service.database.durablePool.query(
+      `update payout set completed_at = now() - $2 * interval '1 hour', next_at = now() where id = $1`,
+      [payoutId, hours],
+    )
+  bank.faults.add('status', 'cut')
+  await check(168)
+  await waitUntil(async () => {
+    const { rows } = await service.database.durablePool.query(
+      "select next_at between now() + interval '50 minutes' and now() + interval '1 hour' as again from payout where id = $1",
+      [payoutId],
+    )
+    return rows[0].again
+  })
+  bank.outgoing.transfers.get(bankReference)!.state = 'returned'
+  await check(169)
+  await until(payoutId, PayoutStatus.RETURNED)
+})
