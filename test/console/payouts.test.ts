@@ -182,6 +182,7 @@ describe.skipIf(!hasBrowser)('payouts in the console', () => {
     await arriveUnmatched(43_210n)
     const waits = page.locator('.review-head', { hasText: '₦432.10' })
     await waits.click()
+    await page.getByRole('button', { name: 'Return', exact: true }).waitFor()
     await page.keyboard.press('r')
     await dialog.getByText(/A payout returns all of it, ₦432.10/).waitFor()
     await dialog.getByText(new RegExp(`The payer is BOLA ADE: ${ADA.accountNumber}`)).waitFor()
