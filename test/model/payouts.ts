@@ -254,18 +254,20 @@ export async function decideByBooks(
   banks: readonly PayingBank[],
   payouts: Client<typeof PayoutService>,
 ): Promise<number> {
-  const { rows } = await pool.query<{ id: string; reference: string }>(
-    `select id, bank_reference as reference from payout where status = 'MANUAL_REVIEW'`,
+  const { rows } = await pool.query<{ id: string; reference: string; resent: boolean }>(
+    `select id, bank_reference as reference, exists (
+        select from payout_step s where s.payout_id = p.id and text like 'an operator has it sent again%') as resent
+      from payout p where status = 'MANUAL_REVIEW'`,
   )
-  for (const { id: payoutId, reference } of rows) {
+  for (const { id: payoutId, reference, resent } of rows) {
     const resolve = (decision: PayoutDecision) =>
       payouts.resolvePayout({ payoutId, decision, note: 'the books' })
     for (const { book } of banks) book.elapse(0)
     const state = banks.map(({ book }) => book.transfers.get(reference)).find(Boolean)?.state
-    const decided =
-      state === undefined
-        ? resolve(PayoutDecision.RESEND).catch(() => resolve(PayoutDecision.MARK_FAILED))
-        : resolve(DECISIONS[state])
+    const fail = () => resolve(PayoutDecision.MARK_FAILED)
+    // One that was sent again in vain is given up: its account may have another name for good.
+    const unseen = () => (resent ? fail() : resolve(PayoutDecision.RESEND).catch(fail))
+    const decided = state === undefined ? unseen() : resolve(DECISIONS[state])
     // It may have moved since.
     await decided.catch(ConnectError.from)
   }
