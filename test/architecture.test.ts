@@ -112,10 +112,10 @@ const MAY_IMPORT_GEN = [
   // The policies of methods are options in the contract.
   /^auth\/method-policy\.ts$/,
   /\/([\w-]+-)?(rpc|message)\.ts$/,
-  /^events\/(subscribe|tail-window|event-kinds)\.ts$/,
+  /^events\/(subscribe|tail-window)\.ts$/,
   // `webhooks.ts` composes that domain's rpcs; the bodies read the payload of events; the catalogue
   // of kinds describes messages of the contract.
-  /^webhooks\/(sender\/(wiaxy-)?body|webhooks|list-event-kinds|example-payloads)\.ts$/,
+  /^webhooks\/(sender\/body|webhooks|list-event-kinds)\.ts$/,
 ]
 
 interface Import {
@@ -123,6 +123,8 @@ interface Import {
   readonly from: string
   /** Relative to src/; `../gen/…` for generated code. */
   readonly to: string
+  /** The statement up to the path: it has the imported names. */
+  readonly text: string
 }
 
 const files = readdirSync(join(ROOT, 'src'), { recursive: true, encoding: 'utf8' })
@@ -139,11 +141,15 @@ const imports: readonly Import[] = files.flatMap((from) => {
   return [...found].map((match) => {
     const target = match[1] ?? match[2] ?? match[3] ?? ''
     const to = relative(join(ROOT, 'src'), join(ROOT, 'src', dirname(from), target))
-    return { from, to }
+    return { from, to, text: match[0] }
   })
 })
 
-const folderOf = (file: string) => (file.includes('/') ? (file.split('/', 1)[0] ?? '') : '')
+/** `main.ts` starts the composition. */
+const folderOf = (file: string) => {
+  if (file === 'main.ts') return COMPOSITION
+  return file.includes('/') ? (file.split('/', 1)[0] ?? '') : ''
+}
 const show = ({ from, to }: Import) => `${from} → ${to}`
 const inside = imports.filter(({ to }) => !to.startsWith('..'))
 
@@ -186,13 +192,24 @@ describe('imports follow the layers', () => {
 })
 
 test('only a domain itself imports its statements and entities', () => {
-  const wrong = inside.filter(({ from, to }) => {
+  expect(files.filter((file) => entitiesOf(file).length > 0).length).toBeGreaterThan(10)
+  const wrong = inside.filter(({ from, to, text }) => {
     if (folderOf(from) === folderOf(to) || folderOf(from) === COMPOSITION) return false
-    if (to.endsWith('.entity.ts')) return !from.endsWith('.entity.ts')
+    const names = text.match(/\w+/g) ?? []
+    const isEntity = names.some((name) => entitiesOf(to).includes(name))
+    if (isEntity || to.endsWith('.entity.ts')) return !from.endsWith('.entity.ts')
     return /\/(store|verification-store|queries)\.ts$/.test(to) && from !== MEASURES
   })
   expect(wrong.map(show)).toEqual([])
 })
+
+/** The names of the entities that a file declares, and of the types of their rows. */
+function entitiesOf(file: string): readonly string[] {
+  const declared = (sources.get(file) ?? '').matchAll(
+    /^export (?:const (\w+) = defineEntity\(|type (\w+) = InferEntity<)/gm,
+  )
+  return [...declared].map(([, entity, row]) => entity ?? row ?? '')
+}
 
 /** It measures statements in a transaction that it rolls back, with rows that it needs for that. */
 const MEASURES = 'doctor/measure-database.ts'
@@ -203,7 +220,7 @@ const tableOwners = new Map([
   ['sequencer', 'events'],
   ...files.flatMap((file) => {
     const declared = (sources.get(file) ?? '').matchAll(/\btableName: '(\w+)'/g)
-    if (!file.endsWith('.entity.ts')) return []
+    if (entitiesOf(file).length === 0) return []
     return [...declared].map(([, table = '']) => [table, folderOf(file)] as const)
   }),
 ])
@@ -329,9 +346,7 @@ test('the service does not contain the banks of this machine', () => {
 test('only the start and the command line read the environment', () => {
   const readers = files.filter((file) => /\bprocess\.env\b/.test(sources.get(file) ?? ''))
   expect(
-    readers.filter(
-      (file) => !/^app\/(worker|supervise-workers|launch\/main)\.ts|^cli\//.test(file),
-    ),
+    readers.filter((file) => !/^main\.ts|^app\/(worker|supervise-workers)\.ts|^cli\//.test(file)),
   ).toEqual([])
 })
 
@@ -345,3 +360,28 @@ test('domains read the time from the injected clock', () => {
     /^(app|cli|core|doctor|server|postgres|client|console)\/|^webhooks\/sender\/connect\.ts$/
   expect(domains.filter((file) => !exempt.test(file))).toEqual([])
 })
+
+test('a transaction uses its own connection only', () => {
+  // A second connection of the same pool may never come free, because others wait for one in the same way.
+  const calls = files.flatMap((file) => {
+    const source = sources.get(file) ?? ''
+    return [...source.matchAll(/\b(?:transactional|inTransaction)\(\s*(?:[\w.]+,\s)?/g)].map(
+      ({ index, 0: { length } }) => ({ file, body: argumentsAt(source, index + length) }),
+    )
+  })
+  expect(calls.length).toBeGreaterThan(50)
+  const wrong = calls.filter(({ body }) => /\b(?:\w+Pool|orm\.em|database)\b/.test(body))
+  // At the start, before any call.
+  expect(wrong.map(({ file }) => file)).toEqual(['app/initialize.ts'])
+})
+
+/** The text from a place within the brackets of a call to their end. */
+function argumentsAt(source: string, from: number): string {
+  let depth = 1
+  let at = from
+  for (; depth > 0 && at < source.length; at += 1) {
+    if (source[at] === '(') depth += 1
+    if (source[at] === ')') depth -= 1
+  }
+  return source.slice(from, at)
+}

@@ -17,7 +17,7 @@ export const SERVER_FILES = [
 /** Rules, and what waits for retries and limits: the same on every server. */
 export const SAME_ON_EVERY_SERVER = [
   'test/{events/{cursor,message,tail-window},transactions/{message,ledger}}.test.ts',
-  'test/webhooks/deliveries/{concurrency-limiter,deliver,rate-limit,round-robin}.test.ts',
+  'test/webhooks/deliveries/{concurrency-limiter,deliver,rate-limit}.test.ts',
   'test/settlement/{calendar,message,schedule}.test.ts',
   'test/reconciliation/{job,message}.test.ts',
   'test/overview/query.test.ts',

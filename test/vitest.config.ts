@@ -8,7 +8,7 @@ export const common = (name: string) => ({
   name,
   root: join(import.meta.dirname, '..'),
   globalSetup: ['test/support/global-setup.ts'],
-  setupFiles: ['test/support/no-orphans.ts'],
+  setupFiles: ['test/support/setup.ts'],
   // Each file has its own database. Four processes on two cores, as each waits for its database half of
   // the time, share the files and load the code once: no module has state that one file could leave to
   // the next.
@@ -16,8 +16,8 @@ export const common = (name: string) => ({
   isolate: false,
   maxWorkers: 4,
   // No test is judged by the clock: this ends only what hangs.
-  testTimeout: 300_000,
-  hookTimeout: 300_000,
+  testTimeout: 900_000,
+  hookTimeout: 900_000,
   expect: { poll: { timeout: WAIT_LIMIT_MS } },
   reporters: [
     'default' as const,

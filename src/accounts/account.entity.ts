@@ -1,8 +1,7 @@
 import { defineEntity, p } from '@mikro-orm/core'
 import type { BankCode, ConnectorName, IdKind } from '../banks/bank.ts'
 import { BusinessEntity } from '../businesses/business.entity.ts'
-import type { AccountStatus } from './account.ts'
-import type { OpeningState } from './opening.ts'
+import type { AccountStatus, OpeningState } from './account.ts'
 import type { AllowedPayer, AmountRule, Metadata } from './terms.ts'
 
 const IN_REVIEW = "status = 'PENDING' and opening_state = 'MANUAL_REVIEW'"
@@ -17,7 +16,7 @@ export const AccountEntity = defineEntity({
     merchantReference: p.text(),
     live: p.boolean(),
     bank: p.text().$type<BankCode>(),
-    /** The connector that opened it, or was asked last; fixed once the account is open. */
+    /** The connector that opened the account, or was last asked to; fixed once the account is open. */
     connector: p.text().$type<ConnectorName>().default('sandbox'),
     accountNumber: p.text().nullable(),
     accountName: p.text().nullable(),
@@ -39,31 +38,31 @@ export const AccountEntity = defineEntity({
     claimedUntil: p.datetime(3),
     /** The bank's own identifier of the account; empty if the bank has none. */
     bankAccountId: p.text().default(''),
-    /** What happens next to a PENDING account; has no meaning for other states. */
+    /** The state of the opening of a PENDING account; has no meaning for other states. */
     openingState: p.text().$type<OpeningState>().default('CREATING'),
     /** Why the latest attempt did not open the account. */
     lastCause: p.text().default(''),
-    /** When the service tries to open it again by itself; null if it does not. */
+    /** When the service next tries to open the account; null: it does not. */
     nextTryAt: p.datetime(3).nullable(),
     createdAt: p.datetime(3),
     /** When its business last requested a requery of its payments. */
     requeriedAt: p.datetime(3).nullable(),
-    /** Whether it has payment terms, which permanent accounts do not have. Never changes. */
+    /** Whether it has payment terms; a permanent account has none. Never changes. */
     oneTime: p.boolean().default(false),
     expectedAmountMinor: p.bigint().nullable(),
     amountRule: p.text().$type<AmountRule>().default('ANY'),
     expiresAt: p.datetime(3).nullable(),
-    /** The requested time from creation to expiry; null if a time was requested, or none. */
+    /** The requested time from creation to expiry; null if a point in time was requested, or no expiry. */
     expiresInSeconds: p.integer().nullable(),
     singleUse: p.boolean().default(false),
     allowedPayers: p.json<readonly AllowedPayer[]>().nullable(),
-    /** The business's own data. */
+    /** The metadata that the business stated. */
     metadata: p.json<Metadata>().nullable(),
     /** When a payment used it up. */
     usedAt: p.datetime(3).nullable(),
-    /** When it closed by itself. */
+    /** When it expired, or was used up. */
     endedAt: p.datetime(3).nullable(),
-    /** When the job ends it, closes it at the bank, or is done with it; null: never. */
+    /** When the job next ends it, closes it at the bank, or stops listing it; null: never. */
     endDueAt: p.datetime(3).nullable(),
     /** When it was imported; null: this service opened it. */
     importedAt: p.datetime(3).nullable(),
@@ -75,44 +74,28 @@ export const AccountEntity = defineEntity({
   indexes: [
     { properties: ['business', 'live', 'status', 'id'] },
     { properties: ['live', 'status', 'id'] },
-    // For searches. A hash, as references are long and all different: 20 bytes an account.
-    {
-      name: 'account_merchant_reference_index',
-      expression: (columns, _table, indexName) =>
-        `create index ${indexName} on "account" using hash (${columns.merchantReference})`,
-    },
-    // Many customers may have one address, so the index has the business too: about 100 bytes an account.
+    // For searches. A hash index, because references are long and all different: 20 bytes for each account.
+    { name: 'account_merchant_reference_index', properties: ['merchantReference'], type: 'hash' },
+    // Many customers may have the same address, so the index contains the business, too: about 100 bytes for each account.
     { properties: ['email', 'live', 'business', 'id'] },
-    {
-      name: 'account_review_index',
-      expression: (columns, _table, indexName) =>
-        `create index ${indexName} on "account" (${columns.live}, ${columns.id}) where ${IN_REVIEW}`,
-    },
+    { name: 'account_review_index', properties: ['live', 'id'], where: IN_REVIEW },
     {
       name: 'account_review_business_index',
-      expression: (columns, _table, indexName) =>
-        `create index ${indexName} on "account" (${columns.business}, ${columns.live}, ${columns.id}) where ${IN_REVIEW}`,
+      properties: ['business', 'live', 'id'],
+      where: IN_REVIEW,
     },
     {
       name: 'account_id_number_hash_index',
-      expression:
-        'create index account_id_number_hash_index on "account" (id_number_hash) where id_number_hash is not null',
+      properties: ['idNumberHash'],
+      where: 'id_number_hash is not null',
     },
-    {
-      name: 'account_opening_index',
-      expression: (columns, _table, indexName) =>
-        `create index ${indexName} on "account" (${columns.nextTryAt}) where status = 'PENDING'`,
-    },
+    { name: 'account_opening_index', properties: ['nextTryAt'], where: "status = 'PENDING'" },
     {
       name: 'account_active_bank_index',
-      expression: (columns, _table, indexName) =>
-        `create index ${indexName} on "account" (${columns.bank}, ${columns.id}) where (status = 'ACTIVE' or end_due_at is not null) and live and connector = 'live'`,
+      properties: ['bank', 'id'],
+      where: "(status = 'ACTIVE' or end_due_at is not null) and live and connector = 'live'",
     },
-    {
-      name: 'account_ending_index',
-      expression: (columns, _table, indexName) =>
-        `create index ${indexName} on "account" (${columns.endDueAt}) where end_due_at is not null`,
-    },
+    { name: 'account_ending_index', properties: ['endDueAt'], where: 'end_due_at is not null' },
   ],
   checks: [
     {

@@ -1,6 +1,15 @@
-import type { BankCode, ConnectorName, IdKind, IsSimulated, Verification } from '../banks/bank.ts'
+import type {
+  AccountResult,
+  BankCode,
+  ConnectorName,
+  IdKind,
+  IsSimulated,
+  NextStep,
+  Refusal,
+  Verification,
+} from '../banks/bank.ts'
+import { backoffMs } from '../core/backoff.ts'
 import type { FieldFault } from '../core/errors.ts'
-import type { OpeningState } from './opening.ts'
 import { type Split, splitText } from './splits/split.ts'
 import { type AccountTerms, type Metadata, type RequestedTerms, termsText } from './terms.ts'
 
@@ -11,8 +20,8 @@ import { type AccountTerms, type Metadata, type RequestedTerms, termsText } from
  *        │                          └──expired or used up──▶ EXPIRED ──closed──▶ CLOSED
  *        └──bank rejected the customer──▶ (deleted: nothing was opened)
  *
- * Only a one-time account goes to EXPIRED. Payments into it are recorded all the same.
- * `OPENING_STATES` says what happens next to a PENDING account.
+ * Only a one-time account becomes EXPIRED. Payments into it are still recorded. `OPENING_STATES` has the states of the
+ * opening of a PENDING account.
  */
 export const ACCOUNT_STATUSES = ['PENDING', 'ACTIVE', 'CLOSED', 'EXPIRED'] as const
 
@@ -27,7 +36,7 @@ export interface AccountDetails {
   readonly phone: string
   readonly idType: IdKind | undefined
   readonly idNumber: string | undefined
-  /** Undefined: a permanent account, which takes any payment. */
+  /** Undefined: a permanent account, which accepts any payment. */
   readonly terms?: RequestedTerms | undefined
   /** Undefined if the business gave none. */
   readonly metadata?: Metadata | undefined
@@ -36,8 +45,8 @@ export interface AccountDetails {
 }
 
 /**
- * An account that the bank has opened. Only its status, the customer's details and the progress of a
- * one-time account ever change; whether it has terms never does.
+ * An account that the bank has opened. Only its status, the customer's details and the progress of a one-time account
+ * ever change. A one-time account never becomes permanent, nor a permanent account a one-time account.
  */
 export interface OpenAccount {
   readonly id: string
@@ -47,7 +56,7 @@ export interface OpenAccount {
   readonly reference: string
   readonly merchantReference: string
   readonly bank: BankCode
-  /** The connector that opened it, or was asked last to open it. */
+  /** The connector that opened the account, or was last asked to. */
   readonly connector: ConnectorName
   readonly accountNumber: string
   readonly accountName: string
@@ -77,11 +86,11 @@ export interface StoredAccount extends Omit<OpenAccount, 'accountNumber' | 'acco
   /** The bank's own identifier of the account; empty if the bank has none. */
   readonly bankAccountId: string
   readonly detailsHash: Uint8Array
-  /** What happens next while the account is PENDING. */
+  /** The state of the opening while the account is PENDING. */
   readonly openingState: OpeningState
   /** Why the latest attempt did not open the account. */
   readonly lastCause: string
-  /** When the service tries to open it again by itself; undefined if it does not. */
+  /** When the service next tries to open the account; undefined: it does not. */
   readonly nextTryAtMs: number | undefined
   /** How many times the bank was asked to open the account. */
   readonly attempts: number
@@ -92,8 +101,8 @@ export function isOpened(account: StoredAccount): account is StoredAccount & Ope
 }
 
 /**
- * Whether payments may be credited to an account. The sandbox invents the numbers of its live accounts,
- * so a payment that is reported for one while its bank is not simulated is a stranger's money.
+ * Whether payments may be credited to an account. The sandbox invents the numbers of its live accounts, so a payment that
+ * a real bank reports for such a number is a stranger's money.
  */
 export function isCreditable(
   { live, connector, bank }: Pick<OpenAccount, 'live' | 'connector' | 'bank'>,
@@ -102,7 +111,7 @@ export function isCreditable(
   return !live || connector === 'live' || isSimulated(bank)
 }
 
-/** A business's own reference that could be one of Inflow: either finds an account, so it would name two. */
+/** The fault of a business's own reference in the form of Inflow's: accounts are found by either, so it could name two. */
 export const REFERENCE_IS_ASSIGNED: FieldFault = {
   field: 'reference',
   message:
@@ -144,4 +153,68 @@ export function detailsText(details: AccountDetails): string {
     ...(terms === undefined && split === undefined ? [] : [terms ?? null]),
     ...(split === undefined ? [] : [split]),
   ])
+}
+
+/**
+ * The states of the opening of a PENDING account: what happens to it next.
+ *
+ *     CREATING ──opened──▶ (ACTIVE)    RETRYABLE  ──the business repeats its request──▶ CREATING
+ *        ├──rejected──▶ (deleted)      RETRYING   ──the service or the business retries─▶ CREATING
+ *        ├──unavailable──▶ RETRYABLE   REQUERYING ──the service or the business asks ───▶ CREATING
+ *        ├──unclear──▶ RETRYING, REQUERYING or MANUAL_REVIEW, as the bank allows
+ *        └──the process died──▶ the same, as the bank's connector says
+ */
+export const OPENING_STATES = [
+  'CREATING',
+  'RETRYABLE',
+  'RETRYING',
+  'REQUERYING',
+  'MANUAL_REVIEW',
+] as const
+
+export type OpeningState = (typeof OPENING_STATES)[number]
+
+/** The state before an attempt at the bank: `RETRYABLE` if nothing can be open yet. */
+export type PriorState = 'RETRYABLE' | 'RETRYING' | 'REQUERYING'
+
+/** An opening after an attempt that did not open the account. */
+export interface PendingOpening {
+  readonly state: Exclude<OpeningState, 'CREATING'>
+  readonly cause: string
+  /** When the service next tries to open the account; undefined: it does not. */
+  readonly nextTryAtMs: number | undefined
+  readonly refusal?: Refusal
+}
+
+/** After this many unclear attempts the account goes to manual review. */
+export const ATTEMPTS_MAX = 48
+
+const BACKOFF = { minMs: 5_000, maxMs: 1_800_000 }
+
+const STATES: Readonly<Record<NextStep, 'RETRYING' | 'REQUERYING' | 'MANUAL_REVIEW'>> = {
+  retry: 'RETRYING',
+  requery: 'REQUERYING',
+  'manual review': 'MANUAL_REVIEW',
+}
+
+export const openingStateOf = (next: NextStep) => STATES[next]
+
+/** @param attempt the number of the attempt with the result, from 1 */
+export function pendingOpening(
+  result: Extract<AccountResult, { kind: 'unavailable' | 'unknown' }>,
+  attempt: number,
+  nowMs: number,
+): PendingOpening {
+  const { cause } = result
+  const refusal = result.refusal && { refusal: result.refusal }
+  if (result.kind === 'unavailable') {
+    return { state: 'RETRYABLE', cause, nextTryAtMs: undefined, ...refusal }
+  }
+  const state = openingStateOf(result.next)
+  if (state === 'MANUAL_REVIEW') return { state, cause, nextTryAtMs: undefined }
+  if (attempt >= ATTEMPTS_MAX) {
+    const text = `no clear result after ${attempt} attempts; the last: ${cause}`
+    return { state: 'MANUAL_REVIEW', cause: text, nextTryAtMs: undefined }
+  }
+  return { state, cause, nextTryAtMs: nowMs + backoffMs(attempt, BACKOFF), ...refusal }
 }

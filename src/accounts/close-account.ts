@@ -9,6 +9,7 @@ import { createLoop, type Loop } from '../core/loop.ts'
 import { byteaArray, textArray } from '../postgres/binary-arrays.ts'
 import { afterCommit, inTransaction } from '../postgres/in-transaction.ts'
 import type { Runtime } from '../postgres/runtime.ts'
+import type { Semaphore } from '../postgres/semaphore.ts'
 import { isOpened, type OpenAccount, type StoredAccount } from './account.ts'
 import { type AccountKey, getAccount } from './get-account.ts'
 import { encodeAccountEvent } from './message.ts'
@@ -24,16 +25,21 @@ interface Dependencies {
   readonly bankOf: BankOf
 }
 
+interface ClosingDependencies extends Dependencies {
+  /** Limits how many calls hold a connection while they wait for the account's row or the audit log. */
+  readonly semaphore: Semaphore
+}
+
 /**
- * Closes an account. If the connector that opened it still serves the bank, and supports closing, the account is closed there first, so that an
- * account that is CLOSED here is closed at the bank too; a repeat after an error closes it at the
- * bank again. Closing a CLOSED account does nothing.
+ * Closes an account. If the connector that opened it still serves the bank and supports closing, the account is first
+ * closed at the bank, so that an account that is CLOSED here is also closed there. A repeated call after an error closes it
+ * at the bank again. Closing a CLOSED account does nothing.
  *
  * Faults: not_found, account_pending, bank_unavailable (the account is still open).
  */
 export async function closeAccount(
   { database: { durablePool }, clock, onCommit }: Runtime,
-  { bankOf }: Dependencies,
+  { bankOf, semaphore }: ClosingDependencies,
   key: AccountKey,
   actor: Actor,
 ): Promise<OpenAccount> {
@@ -43,7 +49,7 @@ export async function closeAccount(
   }
   const account: OpenAccount = { ...stored, status: 'CLOSED' }
   if (stored.status === 'CLOSED') return account
-  // An account that ended by itself is closed at the bank by the job.
+  // The job closes expired and used-up accounts at their banks.
   const result = stored.status === 'EXPIRED' ? CLOSED : await closeAtBank(bankOf, stored)
   if (result.kind !== 'closed') {
     if (result.refusal === 'access') throw accessDenied(result.cause)
@@ -53,27 +59,30 @@ export async function closeAccount(
   const occurredAtMs = clock.now()
   const eventId = newId('evt', occurredAtMs)
   const payload = encodeAccountEvent('ACCOUNT_CLOSED', account, eventId, occurredAtMs)
-  // False if another call closed the account meanwhile; that call appended the event.
-  const closed = await inTransaction(durablePool, async (client) => {
-    if (!(await closeOpen(client, account.id, { eventId, occurredAtMs, payload }))) return false
-    const { accountNumber, bank } = account
-    await appendAudit(client, actor, {
-      action: 'account.close',
-      targetId: account.id,
-      businessId: account.businessId,
-      details: { reference: account.reference, bank, accountNumber },
-    })
-    return true
-  })
+  // False if another call has closed the account in the meantime; that call appended the event.
+  const closed = await semaphore(() =>
+    inTransaction(durablePool, async (client) => {
+      const event = { eventId, occurredAtMs, payload }
+      if (!(await closeOpen(client, account.id, event, occurredAtMs + LISTED_MS))) return false
+      const { accountNumber, bank } = account
+      await appendAudit(client, actor, {
+        action: 'account.close',
+        targetId: account.id,
+        businessId: account.businessId,
+        details: { reference: account.reference, bank, accountNumber },
+      })
+      return true
+    }),
+  )
   if (closed) onCommit()
   return account
 }
 
 /**
- * Closes an account at its bank, if the connector that opened it still serves the bank, and supports closing. A
- * bank does not know the accounts of the sandbox: their numbers may be a stranger's.
+ * Closes an account at its bank, if the connector that opened it still serves the bank and supports closing. A real bank
+ * is never asked to close an account of the sandbox, whose number may belong to a stranger.
  */
-export async function closeAtBank(bankOf: BankOf, account: OpenedAccount): Promise<Closing> {
+async function closeAtBank(bankOf: BankOf, account: OpenedAccount): Promise<Closing> {
   const served = bankOf(account)
   if (served?.name !== account.connector) return { kind: 'closed' }
   const { closeAccount: close } = served.connector
@@ -83,19 +92,22 @@ export async function closeAtBank(bankOf: BankOf, account: OpenedAccount): Promi
   return close({ reference, accountNumber, bankAccountId }, signal)
 }
 
-/** How many accounts one transaction ends. */
+/** The most accounts that one transaction ends. */
 const ENDED_MAX = 100
 
-/** How many accounts one turn closes at their banks; all at once. */
+/** The most accounts that one turn closes at their banks, all at once. */
 const CLOSED_MAX = 8
 
 /** How long a claim lasts: longer than a bank may take. */
 const CLAIM_MS = 30_000
 
-/** The first wait after a bank did not close an account. From then on, as long as since the account ended. */
+/** The first wait after a bank did not close an account. Each later wait is as long as the time since the account ended. */
 const RETRY_MIN_MS = 30_000
 
-/** How long an ended account is closed at its bank, and its payments are listed: banks report some late. */
+/**
+ * How long the job tries to close an ended account at its bank. Reconciliation lists the payments of ended and closed accounts
+ * for as long, because banks report some payments late.
+ */
 const LISTED_MS = 3 * DAY_MS
 
 const IDLE_MS = 1_000
@@ -120,12 +132,14 @@ export function createEndAccounts(runtime: Runtime, dependencies: Dependencies):
 async function endDueAccounts({
   database: { durablePool },
   clock,
+  safeClock,
   log,
   onCommit,
 }: Runtime): Promise<number> {
   const nowMs = clock.now()
+  const expiredMs = safeClock.now()
   const ended = await inTransaction(durablePool, async (client) => {
-    const accounts = await lockEnding(client, nowMs, ENDED_MAX)
+    const accounts = await lockEnding(client, { nowMs, expiredMs, limit: ENDED_MAX })
     const events = accounts.map((account) => {
       const eventId = newId('evt', nowMs)
       return {
@@ -149,10 +163,10 @@ function toEnded(account: OpenAccount, nowMs: number): OpenAccount {
 
 /** @returns how many accounts were due */
 async function closeEndedAccounts(runtime: Runtime, dependencies: Dependencies): Promise<number> {
-  const { clock } = runtime
+  const { clock, safeClock } = runtime
   const { durablePool } = runtime.database
-  const nowMs = clock.now()
-  const accounts = await claimEnded(durablePool, nowMs, nowMs + CLAIM_MS, CLOSED_MAX)
+  const nowMs = safeClock.now()
+  const accounts = await claimEnded(durablePool, nowMs, clock.now() + CLAIM_MS, CLOSED_MAX)
   await Promise.all(accounts.map((account) => closeEnded(runtime, dependencies, account, nowMs)))
   return accounts.length
 }
@@ -164,6 +178,7 @@ async function closeEnded(
   nowMs: number,
 ): Promise<void> {
   const { id, bank, reference } = account
+  // An account that was closed before it ended is closed at its bank already, and is listed no longer.
   const endedAtMs = account.terms?.endedAtMs ?? 0
   const listedUntilMs = endedAtMs + LISTED_MS
   if (nowMs >= listedUntilMs) return storeEndDue(durablePool, id, undefined)
@@ -177,22 +192,26 @@ async function closeEnded(
   return storeEndDue(durablePool, id, Math.min(retryAtMs, listedUntilMs))
 }
 
-/** Locks ACTIVE accounts that are to end; each instance locks different ones. */
+/**
+ * Locks ACTIVE accounts that are to end; each instance locks different accounts.
+ *
+ * @param times nowMs: used-up accounts end by this time; expiredMs: the others do, because an early end cannot be undone
+ */
 async function lockEnding(
   client: PoolClient,
-  nowMs: number,
-  limit: number,
+  times: { readonly nowMs: number; readonly expiredMs: number; readonly limit: number },
 ): Promise<readonly OpenedAccount[]> {
   const { rows } = await client.query<AccountRow>({
     name: 'account-lock-ending',
     text: `select ${ACCOUNT_COLUMNS} from account where end_due_at <= $1 and status = 'ACTIVE'
-      order by end_due_at limit $2 for no key update skip locked`,
-    values: [new Date(nowMs), limit],
+        and (end_due_at <= $2 or used_at is not null)
+      order by end_due_at limit $3 for no key update skip locked`,
+    values: [new Date(times.nowMs), new Date(times.expiredMs), times.limit],
   })
   return rows.map((row) => toStored(row) as OpenedAccount)
 }
 
-/** Ends locked accounts and appends their events. Accounts at real banks are due at once, to be closed there. */
+/** Ends locked accounts and appends their events. Accounts at real banks become due at once, to be closed there. */
 export async function endAccounts(
   client: PoolClient,
   events: readonly {
@@ -223,7 +242,7 @@ export async function endAccounts(
   })
 }
 
-/** Claims ended accounts that are to be closed at their bank, or listed no longer, until a time. */
+/** Claims due ended accounts until a time: to close them at their banks, or to stop listing their payments. */
 export async function claimEnded(
   pool: Pool,
   nowMs: number,

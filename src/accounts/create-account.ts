@@ -1,10 +1,16 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import type { BankCode, BankOf, NamedConnector, Verification } from '../banks/bank.ts'
-import { accessDenied } from '../banks/bank.ts'
+import type { Pool } from 'pg'
+import {
+  accessDenied,
+  type BankCode,
+  type BankOf,
+  type NamedConnector,
+  type Verification,
+} from '../banks/bank.ts'
+import { withTimeout } from '../core/concurrency.ts'
 import { assert, Fault, invalidFields } from '../core/errors.ts'
 import { isReference, newId, newReference } from '../core/ids.ts'
 import type { Span } from '../core/tracing.ts'
-import { withTimeout } from '../core/with-timeout.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import { createBatcher } from '../postgres/batcher.ts'
 import type { Runtime } from '../postgres/runtime.ts'
@@ -24,18 +30,19 @@ import {
   type OpeningOutcome,
   type OpeningRequest,
 } from './open-at-bank.ts'
-import { claimPending } from './opening-store.ts'
+import { claimPending, releaseUnasked } from './opening-store.ts'
 import { FROM_THE_START } from './splits/split.ts'
 import {
   findByMerchantReference,
   findIdentityHash,
   insertReservations,
+  isImportedReference,
   type Reservation,
 } from './store.ts'
-import { withoutIdentity } from './stored-details.ts'
+import { findHashed, withoutLoneKind } from './stored-details.ts'
 import { expiryOf, newExpiryFault } from './terms.ts'
 
-/** How long a caller waits for the bank, or for the call that is asking it. The call to the bank goes on. */
+/** How long a caller waits for the bank, or for another call that is asking the bank. The call to the bank continues. */
 const WAIT_MS = 20_000
 
 const POLL_MS = 50
@@ -51,15 +58,17 @@ interface CreateAccount extends AccountDetails {
   readonly live: boolean
   /** The business's own reference. */
   readonly reference: string
-  /** Not one of the details: each attempt may need a new one. It is not stored. */
+  /** Not a part of the details, because each attempt may need a new verification. It is not stored. */
   readonly verification?: Verification | undefined
-  /** The step that requests it; undefined: tracing is off. */
+  /** Why no new account is opened with these details. A repeated request still returns its account. */
+  readonly refusal?: Fault | undefined
+  /** The span of the request; undefined: tracing is off. */
   readonly span?: Span | undefined
 }
 
 interface Created {
   readonly account: OpenAccount
-  /** Whether an earlier call had already opened it. */
+  /** Whether an earlier call had already opened the account. */
   readonly replayed: boolean
 }
 
@@ -77,36 +86,29 @@ interface Dependencies {
  * Opens an account at a bank exactly once for each business, mode and reference, however often the
  * request is repeated.
  *
- * The account is stored as PENDING before the bank is called, and the call that stored it holds a
- * claim for a while. A repeat waits for that call; if that call died or had no clear result, the
- * repeat takes the account over in the way that the bank allows.
+ * The account is stored as PENDING before the bank is called, and the call that stored it holds a claim for a while. A
+ * repeated call waits for that call. If that call died or had no clear result, the repeated call takes the account over
+ * in the way that the bank allows.
  *
  * Faults: not_found (the business), duplicate_reference, validation_failed (the bank rejected the
- * customer's details, the expiry of a new account has passed or is too far off, or its reference has the form of an
- * assigned one), bank_refused (this request, for a cause that does not pass by itself; the account stays PENDING),
+ * customer's details, the expiry of a new account has passed or is too far off, or its reference has the form of the
+ * references that Inflow assigns), bank_refused (for a cause that does not pass by itself; the account stays PENDING),
  * account_in_review (an operator decides whether the account is open), bank_unavailable (the account stays PENDING,
- * and a repeat tries again; or no connector serves the bank in this mode, and nothing is stored).
+ * and a repeated call tries again; or no connector serves the bank in this mode, and nothing is stored).
  */
 export function createCreateAccount(
   runtime: Runtime,
   dependencies: Dependencies,
 ): CreateAccountCall {
-  const { durablePool } = runtime.database
-  const reserve = createBatcher<Reservation, boolean>({
-    run: async (rows) => {
-      const inserted = await insertReservations(durablePool, rows)
-      return rows.map((row) => inserted.has(row.id))
-    },
-    itemsMax: 64,
-    batchesMax: 2,
-    queueMax: 10_000,
-  })
+  const reserve = createReserve(runtime)
   const batched = { ...dependencies, reserve }
   const inProgress = new Map<string, Promise<Created>>()
-  return async (request) => {
+  return async (requested) => {
+    const request = withoutLoneKind(requested)
     const detailsHash = dependencies.encrypter.fingerprint(detailsText(request))
-    const { businessId, live, reference } = request
-    const key = JSON.stringify([businessId, live, reference, detailsHash.toString('hex')])
+    const { businessId, live, reference, refusal, verification } = request
+    const details = [detailsHash.toString('hex'), verification, refusal === undefined]
+    const key = JSON.stringify([businessId, live, reference, ...details])
     const first = inProgress.get(key)
     if (first !== undefined) return { ...(await first), replayed: true }
     const call = createOnce(runtime, batched, request, detailsHash).finally(() =>
@@ -115,6 +117,39 @@ export function createCreateAccount(
     inProgress.set(key, call)
     return call
   }
+}
+
+/**
+ * Creates the function that stores a PENDING account. If it rejects, its caller does not ask the bank, although the account may be
+ * stored all the same.
+ */
+function createReserve({ clock, database: { durablePool } }: Runtime) {
+  const abandoned = new WeakSet<Reservation>()
+  /** If this fails, too, the account is resumed as if the process had died while it asked the bank. */
+  const release = (rows: readonly Reservation[]) => {
+    const ids = rows.map(({ id }) => id)
+    return releaseUnasked(durablePool, ids, clock.now()).catch(() => undefined)
+  }
+  const reserve = createBatcher<Reservation, boolean>({
+    run: async (rows) => {
+      const inserted = await insertReservations(durablePool, rows).catch((error: unknown) => {
+        // The statement may have been committed although its response was lost.
+        void release(rows)
+        throw error
+      })
+      const late = rows.filter((row) => abandoned.has(row) && inserted.has(row.id))
+      if (late.length > 0) await release(late)
+      return rows.map((row) => inserted.has(row.id))
+    },
+    itemsMax: 64,
+    batchesMax: 2,
+    queueMax: 10_000,
+  })
+  return (row: Reservation): Promise<boolean> =>
+    reserve(row).catch((error: unknown) => {
+      abandoned.add(row)
+      throw error
+    })
 }
 
 interface BatchedDependencies extends Dependencies {
@@ -133,8 +168,10 @@ async function createOnce(
   const { businessId, live, reference } = request
   const alias = await aliasOf(businessId)
   const served = bankOf(request)
-  // A repeat returns its account also after the account has expired.
-  const refusal = refusalOf(request, clock.now(), served !== undefined)
+  // A repeated request returns its account even after the account has expired, or a recipient's approval was revoked.
+  const refusal =
+    refusalOf(request, clock.now(), served !== undefined) ??
+    (await referenceRefusalOf(durablePool, request))
   const row =
     served && !refusal
       ? newReservation(runtime, dependencies, request, detailsHash, served)
@@ -167,27 +204,27 @@ async function createOnce(
     if (row === undefined || served === undefined) throw refusal ?? notServed(request.bank)
     if (nowMs > untilMs) throw bankUnavailable('another call is asking the bank')
     await wait(POLL_MS)
-    // The bank may have rejected the other call, so the reference may be free again. The claim
-    // starts now: an older one would expire while this call is asking the bank.
+    // The bank may have rejected the other call, so the reference may be free again. The claim starts now, because an older
+    // claim would expire while this call is asking the bank.
     if (stored === undefined) {
       reserved = await reserve({ ...row, claimedUntilMs: clock.now() + claimMs(served) })
     }
   }
-  assert(row, 'only what can be opened is reserved')
+  assert(row, 'only an account that can be opened is reserved')
   return open({ account: row, attempt: 1, priorState: 'RETRYABLE' })
 }
 
-/** Whether a request has the details of a stored account; with an identity that was attached since, or without. */
+/** Whether a request has the details of a stored account, with or without an identity that was attached later. */
 async function isRepeat(
   { database: { durablePool } }: Runtime,
   { encrypter }: Dependencies,
   request: CreateAccount,
   { id, detailsHash }: StoredAccount,
 ): Promise<boolean> {
-  if (encrypter.matches(detailsText(request), detailsHash)) return true
+  const hashed = findHashed(encrypter, request, detailsHash)
+  if (hashed === undefined) return false
   const { idType, idNumber } = request
-  if (!idNumber) return false
-  if (!encrypter.matches(detailsText(withoutIdentity(request)), detailsHash)) return false
+  if (!idNumber || hashed.idNumber) return true
   const attached = await findIdentityHash(durablePool, id)
   return attached !== undefined && encrypter.matches(identityText(idType, idNumber), attached)
 }
@@ -241,15 +278,26 @@ function newReservation(
 
 /** Why no new account is opened; undefined if one may be. */
 function refusalOf(
-  { bank, reference, terms }: CreateAccount,
+  { bank, reference, terms, refusal }: CreateAccount,
   nowMs: number,
   isServed: boolean,
 ): Fault | undefined {
-  // Either reference finds an account, so one that is assigned to another account would name two.
+  // Accounts are found by either reference, so a reference that Inflow assigned to another account would name two.
   if (isReference(reference)) return invalidFields([REFERENCE_IS_ASSIGNED])
+  if (refusal !== undefined) return refusal
   if (!isServed) return notServed(bank)
   const expiresAtMs = terms?.expiresAtMs
   return expiresAtMs === undefined ? undefined : newExpiryFault(expiresAtMs, nowMs)
+}
+
+/** Imported accounts keep their provider's reference, which always begins with `R-`. */
+async function referenceRefusalOf(
+  pool: Pool,
+  { businessId, live, reference }: CreateAccount,
+): Promise<Fault | undefined> {
+  if (!reference.startsWith('R-')) return undefined
+  if (!(await isImportedReference(pool, businessId, live, reference))) return undefined
+  return invalidFields([{ field: 'reference', message: 'is the reference of another account' }])
 }
 
 async function openForCaller(
@@ -261,7 +309,7 @@ async function openForCaller(
   const opening = openAtBank(request)
   while (!(await withTimeout(opening, POLL_MS))) {
     if (clock.now() <= untilMs) continue
-    // Without the caller, what the bank opens is stored all the same.
+    // The caller has stopped waiting, but the account that the bank opens is still stored.
     opening.catch(() => undefined)
     throw bankUnavailable('the bank has not responded yet')
   }
@@ -281,7 +329,7 @@ function bankUnavailable(cause: string): Fault {
   })
 }
 
-/** A repeat may succeed once the operator has removed the cause, which the log has. */
+/** A repeated call may succeed once the operator has removed the cause, which is logged. */
 function bankRefused(cause: string): Fault {
   const text =
     'The bank refused to open the account; nothing was opened. The operator has its cause'
@@ -300,7 +348,7 @@ function notServed(bank: BankCode): Fault {
   )
 }
 
-/** A repeat would only find the same: the operator's decision is an event, or frees the reference. */
+/** A repeated call would get the same error until an operator decides, which appends an event or frees the reference. */
 function inReview(cause: string): Fault {
   const text =
     'The bank gave no clear response, so an operator is asking it; do not repeat the request. ' +

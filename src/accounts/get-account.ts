@@ -2,16 +2,15 @@ import type { Pool } from 'pg'
 import { BANK_CODES } from '../banks/bank.ts'
 import { Fault } from '../core/errors.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
-import type { Page } from '../postgres/page-token.ts'
 import type { OpenAccount, StoredAccount } from './account.ts'
-import { findByEitherReference, findByNumbers, listByEmail } from './store.ts'
+import { findByEitherReference, findByNumbers } from './store.ts'
 
-/** Identifies an account by the references that a caller knows. */
+/** Identifies an account by a reference that the caller knows. */
 export interface AccountKey {
   readonly businessId: string
   /** Undefined: either mode; the live account is preferred. */
   readonly live: boolean | undefined
-  /** The returned reference or the business's own. */
+  /** The reference that Inflow returned, or the business's own. */
   readonly reference: string
 }
 
@@ -26,20 +25,7 @@ export async function getAccount(pool: Queryable, key: AccountKey): Promise<Stor
   return account
 }
 
-/**
- * Returns the accounts of a customer of a business in a mode, by the e-mail address as it is stored, newest first.
- *
- * @returns one more than the page holds if there are more
- */
-export function getAccountsOfCustomer(
-  on: Queryable,
-  customer: { readonly businessId: string; readonly live: boolean; readonly email: string },
-  { after, limit }: Page,
-): Promise<readonly StoredAccount[]> {
-  return listByEmail(on, customer, after?.[0], limit + 1)
-}
-
-export { findAccountsOfNumbers } from './store.ts'
+export { findAccountsOfNumbers, findByEitherReference, getAccountsOfCustomer } from './store.ts'
 
 /**
  * Returns the open accounts with this number at any bank and in any mode, live accounts first.

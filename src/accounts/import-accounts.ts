@@ -15,6 +15,7 @@ import {
   identityText,
   REFERENCE_IS_ASSIGNED,
 } from './account.ts'
+import { findHashed, withoutLoneKind } from './stored-details.ts'
 
 /** An account that another provider opened, with the details that its business requested. */
 export interface ImportedAccount extends AccountDetails {
@@ -58,7 +59,7 @@ interface ImportRequest {
   readonly rows: readonly ImportedRow[]
 }
 
-/** A row whose fields are valid, and what is stored of it. */
+/** A row whose fields are valid, with the values to store. */
 interface Candidate {
   readonly id: string
   readonly account: ImportedAccount
@@ -68,8 +69,8 @@ interface Candidate {
 }
 
 /**
- * Imports accounts as active and permanent. Each row has its own result, in order; a repeat is a duplicate. One
- * statement inserts all rows, so calls that run at the same time do not import one twice.
+ * Imports accounts as active and permanent. Each row has its own result, in order; a repeated row is a duplicate. One
+ * statement inserts all rows, so concurrent calls do not import an account twice.
  *
  * Faults: not_found (the business).
  */
@@ -134,10 +135,11 @@ const OPENED_FROM_MS = Date.UTC(2000, 0)
 function checkRow(
   { bankOf }: Dependencies,
   { live }: ImportRequest,
-  { account, faults }: ImportedRow,
+  { account: requested, faults }: ImportedRow,
   nowMs: number,
 ): Candidate | { readonly faults: readonly FieldFault[] } {
-  if (account === undefined || faults.length > 0) return { faults }
+  if (requested === undefined || faults.length > 0) return { faults }
+  const account = withoutLoneKind(requested)
   const { bank, reference, openedAtMs } = account
   const further: FieldFault[] = []
   if (isReference(reference)) {
@@ -146,7 +148,7 @@ function checkRow(
   if (openedAtMs !== undefined && (openedAtMs < OPENED_FROM_MS || openedAtMs > nowMs)) {
     further.push({ field: 'openedAt', message: 'must be a time from 2000 to now' })
   }
-  // Nothing would confirm its payments; and once the bank is connected, an account of the sandbox is not credited.
+  // The sandbox cannot confirm payments, and once the bank is connected, accounts of the sandbox are not credited.
   const served = bankOf({ live, bank })
   if (served === undefined) {
     const message = `is not connected here: set ${bank}=live in BANKS before the import`
@@ -158,9 +160,9 @@ function checkRow(
 }
 
 /**
- * Compares a row with the earlier ones of its call.
+ * Compares a row with the earlier rows of its call.
  *
- * @returns the row that it repeats, the faults if it contradicts some, or undefined if it is new
+ * @returns the row that it repeats, the faults if it contradicts earlier rows, or undefined if it is new
  */
 function compareInCall(
   seen: Map<string, number>,
@@ -169,26 +171,29 @@ function compareInCall(
   index: number,
 ): number | readonly FieldFault[] | undefined {
   const { account, text } = candidate
-  const keys = [
-    ['reference', `own ${account.reference}`],
-    ['providerReference', `provider ${account.providerReference}`],
-    ['accountNumber', `number ${account.bank} ${account.accountNumber}`],
-  ] as const
-  const earlier = keys.map(([, key]) => seen.get(key))
-  const [first] = earlier
+  const own = `own ${account.reference}`
+  const provider = `provider ${account.providerReference}`
+  const number = `number ${account.bank} ${account.accountNumber}`
+  const first = seen.get(own)
   const same = first === undefined ? undefined : candidates.get(first)
   if (same !== undefined && same.text === text && isSame(same.account, account)) return first
-  const faults = keys.flatMap(([field], at) =>
-    earlier[at] === undefined
+  // Accounts are found by either reference, so each kind is compared with both.
+  const fields = [
+    ['reference', own, `provider ${account.reference}`],
+    ['providerReference', provider, `own ${account.providerReference}`],
+    ['accountNumber', number],
+  ] as const
+  const faults = fields.flatMap(([field, ...keys]) =>
+    keys.every((key) => !seen.has(key))
       ? []
       : [{ field, message: 'repeats an earlier row with other details' }],
   )
   if (faults.length > 0) return faults
-  for (const [, key] of keys) seen.set(key, index)
+  for (const key of [own, provider, number]) seen.set(key, index)
   return undefined
 }
 
-/** Compares the fields that are no requested details. */
+/** Compares the fields that are not part of the requested details. */
 function isSame(
   one: Pick<ImportedAccount, 'reference' | 'providerReference' | 'accountNumber' | 'accountName'>,
   other: Pick<ImportedAccount, 'reference' | 'providerReference' | 'accountNumber' | 'accountName'>,
@@ -224,11 +229,18 @@ async function insertAll(
         $19::timestamptz[], $20::text[])
         as r(id, reference, merchant_reference, bank, connector, account_number, account_name, first_name, last_name,
           email, phone, id_type, id_number_encrypted, id_number_hash, details_hash, created_at, bank_account_id)
+      -- A reference must not name two accounts. \`offset 0\` keeps the planner on the index of each key.
+      where not exists (select from account a where a.business_id = $1 and a.live = $2
+          and a.reference = r.merchant_reference and a.merchant_reference <> r.merchant_reference offset 0)
+        and not exists (select from account a where a.business_id = $1 and a.live = $2
+          and a.merchant_reference = r.reference and a.reference <> r.reference offset 0)
       -- Every call inserts in the same order, to prevent deadlocks.
       order by merchant_reference
       on conflict do nothing returning id`,
     [
-      ...[businessId, live, new Date(nowMs)],
+      businessId,
+      live,
+      new Date(nowMs),
       textArray(rows.map(({ id }) => id)),
       text(({ providerReference }) => providerReference),
       text(({ reference }) => reference),
@@ -272,7 +284,7 @@ async function insertAll(
 interface Conflicting {
   /** The id of the row. */
   readonly row_id: string
-  /** The key that they share. */
+  /** The field of the row with the key that they share. */
   readonly field: 'reference' | 'providerReference' | 'accountNumber'
   readonly reference: string
   readonly merchant_reference: string
@@ -281,14 +293,13 @@ interface Conflicting {
   readonly details_hash: Buffer
 }
 
-/** Finds the stored accounts that have the references or the number of some rows, by the id of the row. */
+/** Finds the stored accounts that have a reference or the number of a row, by the id of the row. */
 async function findConflicting(
   on: Queryable,
   { businessId, live }: ImportRequest,
   rows: readonly Candidate[],
 ): Promise<ReadonlyMap<string, readonly Conflicting[]>> {
-  const found = new Map<string, Conflicting[]>()
-  if (rows.length === 0) return found
+  if (rows.length === 0) return new Map()
   const columns = 'reference, merchant_reference, account_number, account_name, details_hash'
   const { rows: conflicting } = await on.query<Conflicting>(
     // `offset 0` keeps the planner on the index of each key.
@@ -297,12 +308,17 @@ async function findConflicting(
       cross join lateral (
         (select 'reference' as field, ${columns} from account a
           where a.business_id = $1 and a.live = $2 and a.merchant_reference = r.own offset 0)
+        union all (select 'reference', ${columns} from account a where a.business_id = $1 and a.live = $2
+          and a.reference = r.own and a.merchant_reference <> r.own offset 0)
+        union all (select 'providerReference', ${columns} from account a where a.business_id = $1 and a.live = $2
+          and a.merchant_reference = r.provider and a.reference <> r.provider offset 0)
         union all (select 'providerReference', ${columns} from account a where a.reference = r.provider offset 0)
         union all (select 'accountNumber', ${columns} from account a
           where a.account_number = r.number and a.bank = r.bank and a.live = $2 offset 0)
       ) c`,
     [
-      ...[businessId, live],
+      businessId,
+      live,
       textArray(rows.map(({ id }) => id)),
       textArray(rows.map(({ account }) => account.reference)),
       textArray(rows.map(({ account }) => account.providerReference)),
@@ -310,42 +326,45 @@ async function findConflicting(
       textArray(rows.map(({ account }) => account.accountNumber)),
     ],
   )
-  for (const each of conflicting) {
-    const known = found.get(each.row_id)
-    if (known === undefined) found.set(each.row_id, [each])
-    else known.push(each)
-  }
-  return found
+  return Map.groupBy(conflicting, (each) => each.row_id)
 }
 
+const FIELDS = ['reference', 'providerReference', 'accountNumber'] as const
+
 const IN_USE: Readonly<Record<Conflicting['field'], string>> = {
-  reference: 'belongs to another account of the business, or to this one with other details',
-  // Whose they are concerns other businesses.
+  reference: 'belongs to another account of the business, or to this account with other details',
+  // The messages do not reveal the owner, which may be another business.
   providerReference: 'is in use',
   accountNumber: 'is in use',
 }
 
 function compareStored(
   encrypter: Encrypter,
-  { account, text }: Candidate,
+  { account }: Candidate,
   found: readonly Conflicting[],
   { validateOnly }: ImportRequest,
 ): RowResult {
-  const own = found.find(({ field }) => field === 'reference')
+  const own = found.find(
+    ({ field, merchant_reference: reference }) =>
+      field === 'reference' && reference === account.reference,
+  )
+  const hashed = own && findHashed(encrypter, account, own.details_hash)
   const isDuplicate =
     own !== undefined &&
+    hashed !== undefined &&
+    hashed.idNumber === account.idNumber &&
     isSame(account, {
       reference: own.merchant_reference,
       providerReference: own.reference,
       accountNumber: own.account_number ?? '',
       accountName: own.account_name ?? '',
-    }) &&
-    encrypter.matches(text, own.details_hash)
+    })
   if (isDuplicate) return DUPLICATE
   if (found.length === 0) {
     if (validateOnly) return IMPORTED
-    // The insert met an account that was being opened, and that its bank then refused.
+    // The reference belonged to an account that was being opened and that its bank has since refused.
     return rejected([{ field: 'reference', message: 'was in use until now; repeat the import' }])
   }
-  return rejected(found.map(({ field }) => ({ field, message: IN_USE[field] })))
+  const fields = FIELDS.filter((field) => found.some((each) => each.field === field))
+  return rejected(fields.map((field) => ({ field, message: IN_USE[field] })))
 }

@@ -1,17 +1,21 @@
 import type { EntityManager } from '@mikro-orm/postgresql'
 import type { NotNull } from 'kysely'
 import type { Pool } from 'pg'
+import type { BusinessScope } from '../auth/caller.ts'
 import type { BankCode } from '../banks/bank.ts'
 import { isAccountNumber } from '../banks/bank-fields.ts'
 import { assert } from '../core/errors.ts'
-import { bindValues } from '../postgres/bind-values.ts'
-import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import type { Page } from '../postgres/page-token.ts'
 import { queriesOf } from '../postgres/queries-of.ts'
+import { bindValues } from '../postgres/statement.ts'
 import type { AccountEntity } from './account.entity.ts'
-import { ACCOUNT_STATUSES, type AccountStatus, type StoredAccount } from './account.ts'
-import type { OpeningState } from './opening.ts'
+import {
+  ACCOUNT_STATUSES,
+  type AccountStatus,
+  type OpeningState,
+  type StoredAccount,
+} from './account.ts'
 import type { Split } from './splits/split.ts'
 import { findSplits } from './splits/split-store.ts'
 import { ACCOUNT_COLUMNS, type AccountRow, toStored } from './store.ts'
@@ -26,7 +30,7 @@ interface AccountFilter {
   /** The hashes that the identity number may be stored as. */
   readonly idNumberHashes: readonly Buffer[] | undefined
   readonly bank?: BankCode | undefined
-  /** As it is stored; needs a business. */
+  /** The address as it is stored; needs a business. */
   readonly customerEmail?: string | undefined
   /** Only pending accounts in one of these states. */
   readonly openingStates?: readonly OpeningState[] | undefined
@@ -35,11 +39,11 @@ interface AccountFilter {
 /** The most accounts that a page reads if no index has the order of its filter. */
 const ROWS_MAX = 1_000
 
-/** A page of accounts, newest first, and the splits that they have now. */
+/** A page of accounts, newest first, with their current splits. */
 interface ListedAccounts {
   /** One more account than the page holds if there are more. */
   readonly accounts: readonly StoredAccount[]
-  /** The last one read if the scan was cut. */
+  /** The id of the last account that was read, if the scan stopped at its bound. */
   readonly readUpTo: string | undefined
   /** By account. */
   readonly splits: ReadonlyMap<string, Split>
@@ -80,7 +84,7 @@ const NO_EDGE = 'select null::text as id'
  * names some: each such combination is one index range. Mode and status are literals, so that the planner knows
  * how rare a status is. With further conditions, each range is read up to a bound.
  *
- * @returns the subquery of the latest id at which the reading of a range was cut, and the subquery of the ids
+ * @returns a subquery of the latest id at which a range stopped at its bound, and a subquery of the ids
  */
 function newestIds(
   filter: AccountFilter,
@@ -89,7 +93,7 @@ function newestIds(
   bind: (value: unknown) => string,
 ): readonly [edge: string, ids: string] {
   const { businessId, live, allowed, customerEmail } = filter
-  // A requested business is one of the allowed ones.
+  // The caller has checked that a requested business is allowed.
   const businesses = businessId === undefined ? allowed && [...allowed] : [businessId]
   const businessIds = businesses && bind(businesses)
   const modes = live === undefined ? [true, false] : [live]
@@ -161,22 +165,14 @@ function idsByIdentity(
   return `select id from (select id from account where ${where.join(' and ')} offset 0) matching`
 }
 
-/** What to search among. */
-interface AccountScope {
-  /** Undefined: all. */
-  readonly businessIds: readonly string[] | undefined
-  /** Undefined: both modes. */
-  readonly live: boolean | undefined
-}
-
 /**
  * The accounts that a text names: by id, by either reference, by number, or by the customer's e-mail address.
- * Newest first for one business; otherwise any of them, if there are more than the limit.
+ * Newest first for one business; otherwise, if there are more than the limit, any of them.
  */
 export async function searchAccounts(
   on: Queryable,
   text: string,
-  scope: AccountScope,
+  scope: BusinessScope,
   limit: number,
 ): Promise<readonly StoredAccount[]> {
   const { values, bind } = bindValues(text, limit)
@@ -189,20 +185,20 @@ export async function searchAccounts(
   return rows.map(toStored)
 }
 
-/** The matching rows among the latest ones, and the time since which it searched; undefined: it searched all. */
+/** The matching rows among the latest rows, and the time back to which was searched; undefined: all were searched. */
 export interface FoundAmongLatest<Row> {
   readonly rows: readonly Row[]
   readonly sinceMs: number | undefined
 }
 
 /**
- * The accounts, of the latest so many, that have a text as a part of an identifier, a reference, the number, or the
- * customer's name, phone number or e-mail address, newest first. No index has parts, so the rest is not looked at.
+ * Searches the `latest` accounts for a text: a part of an identifier, a reference, the number, or the customer's name,
+ * phone number or e-mail address. Newest first. No index serves such a search, so older accounts are not searched.
  */
 export async function searchLatestAccounts(
   on: Queryable,
   text: string,
-  { businessIds, live }: AccountScope,
+  { businessIds, live }: BusinessScope,
   { latest, limit }: { readonly latest: number; readonly limit: number },
 ): Promise<FoundAmongLatest<StoredAccount>> {
   const perRange =
@@ -227,7 +223,7 @@ export async function searchLatestAccounts(
           or position($1 in account_number) > 0 or position($1 in lower(reference)) > 0 or position($1 in id) > 0)
         order by id desc limit $3
       )
-      select ${epochMs('edge.since')} as since_ms, ${ACCOUNT_COLUMNS}
+      select round(date_part('epoch', edge.since) * 1000) as since_ms, ${ACCOUNT_COLUMNS}
       from edge left join found account on true order by id desc`,
     businessIds === undefined ? values : [...values, businessIds],
   )
@@ -241,7 +237,7 @@ const RANGES_OF_BUSINESSES = `(select b.id || ' ' || m.live || ' ' || s.status a
   from unnest($6::text[]) as b(id) cross join unnest(array[true, false]) as m(live)
     cross join unnest(array['PENDING', 'ACTIVE', 'CLOSED', 'EXPIRED']) as s(status)) r`
 
-/** The digits that a phone number has in every spelling; null: the text is none. */
+/** The digits that every spelling of a phone number contains; null: the text is not a phone number. */
 function phonePart(text: string): string | null {
   const digits = text.replace(/[ ()-]/g, '')
   return /^(?:\+?234|0)?(\d{5,14})$/.exec(digits)?.[1] ?? null
@@ -250,7 +246,7 @@ function phonePart(text: string): string | null {
 /** One probe of an index for each column. */
 function columnParts(
   text: string,
-  { businessIds, live }: AccountScope,
+  { businessIds, live }: BusinessScope,
   bind: (value: unknown) => string,
 ): readonly string[] {
   const where = [
@@ -277,7 +273,7 @@ function columnsOf(text: string): readonly string[] {
 
 /** One range of the index for each mode, and for each business if the scope names some. */
 function emailParts(
-  { businessIds, live }: AccountScope,
+  { businessIds, live }: BusinessScope,
   bind: (value: unknown) => string,
 ): readonly string[] {
   const modes = live === undefined ? [true, false] : [live]
@@ -296,8 +292,8 @@ function emailParts(
 }
 
 /**
- * The open accounts that the real bank has opened, by id: it does not know the sandbox's accounts. One-time
- * accounts that ended are listed for some days more, since banks report some payments late.
+ * The open accounts that the real bank has opened, by id. Accounts are listed for some days after they ended or were closed,
+ * because banks report some payments late.
  *
  * @param afterId the last account of the previous page; empty at the beginning
  */
@@ -322,11 +318,10 @@ export async function listOpenAccounts(
 }
 
 /**
- * Claims the right to ask the bank for the payments of an account: one call at a time gets it, at any
- * instance.
+ * Claims the right to ask the bank for the payments of an account. One call at a time gets the claim, across all instances.
  *
- * @param everyMs how long no other call gets it
- * @returns how long the caller has to wait, in milliseconds; 0: it has the claim
+ * @param everyMs how long no other call gets the claim
+ * @returns how long the caller has to wait, in milliseconds; 0: the caller has the claim
  */
 export async function claimRequery(
   pool: Pool,
@@ -340,7 +335,8 @@ export async function claimRequery(
         where id = $1 and (requeried_at is null or requeried_at <= $3)
         returning id
       )
-      select exists (select from claimed) as claimed, ${epochMs('requeried_at')} as before_ms
+      select exists (select from claimed) as claimed,
+      round(date_part('epoch', requeried_at) * 1000) as before_ms
       from account where id = $1`,
     [accountId, new Date(nowMs), new Date(nowMs - everyMs)],
   )

@@ -23,20 +23,13 @@ import {
   type PaymentTerms as PaymentTermsMessage,
   PaymentTermsSchema,
 } from '../../gen/inflow/account/v1/terms_pb.ts'
-import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
 import { ImportOutcome, type ImportResult } from '../../gen/inflow/type/v1/import_pb.ts'
 import { BANK_FACTS, type IdKind } from '../banks/bank.ts'
 import { fromBankCode, toBankCode } from '../banks/message.ts'
 import { encodeEvent } from '../events/message.ts'
-import { fromTimestamp } from '../protobuf/values.ts'
-import {
-  ACCOUNT_STATUSES,
-  type AccountStatus,
-  type OpenAccount,
-  type StoredAccount,
-} from './account.ts'
+import { fromTimestamp, toOptionalTimestamp } from '../protobuf/values.ts'
+import type { OpenAccount, StoredAccount } from './account.ts'
 import type { ImportedAccount, RowResult } from './import-accounts.ts'
-import { OPENING_STATES, type OpeningState } from './opening.ts'
 import type { RequestedSplit } from './splits/approvals.ts'
 import type { Approval } from './splits/split.entity.ts'
 import { FEE_BEARERS, type ShareNames, type Split } from './splits/split.ts'
@@ -48,7 +41,7 @@ import {
   toRequestedTerms,
 } from './terms.ts'
 
-/** @param split the one that it has now; undefined: its owner keeps everything, or it is not shown */
+/** @param split the current split; undefined: the owner keeps everything, or the split is not shown */
 export function toAccountMessage(
   account: OpenAccount | StoredAccount,
   split?: Split,
@@ -84,7 +77,7 @@ function opening({ openingState, lastCause, attempts, nextTryAtMs }: StoredAccou
     state: OpeningStateMessage[openingState],
     cause: lastCause,
     attempts,
-    ...(nextTryAtMs !== undefined && { nextTryAt: timestampFromMs(nextTryAtMs) }),
+    nextTryAt: toOptionalTimestamp(nextTryAtMs),
   }
 }
 
@@ -95,7 +88,7 @@ export function encodeAccountEvent(
   eventId: string,
   occurredAtMs: number,
 ): Uint8Array {
-  const event = create(EventSchema, {
+  return encodeEvent({
     id: eventId,
     businessId: account.businessId,
     kind,
@@ -103,20 +96,11 @@ export function encodeAccountEvent(
     live: account.live,
     payload: { case: 'account', value: toAccountMessage(account) },
   })
-  return encodeEvent(event)
 }
 
 export function toIdKind(idType: IdType): IdKind | undefined {
   if (idType === IdType.NIN) return 'nin'
   return idType === IdType.BVN ? 'bvn' : undefined
-}
-
-/** @returns undefined if there are none: any state */
-export function toOpeningStates(
-  states: readonly OpeningStateMessage[],
-): readonly OpeningState[] | undefined {
-  if (states.length === 0) return undefined
-  return OPENING_STATES.filter((name) => states.includes(OpeningStateMessage[name]))
 }
 
 /** @param row valid by the rules of its schema */
@@ -147,11 +131,6 @@ export function toImportResults(results: readonly RowResult[]): ImportResult[] {
   }))
 }
 
-/** @returns undefined if the status is unspecified, which means any */
-export function toAccountStatus(status: AccountStatusMessage): AccountStatus | undefined {
-  return ACCOUNT_STATUSES.find((name) => AccountStatusMessage[name] === status)
-}
-
 function toTermsMessage(terms: AccountTerms): PaymentTermsMessage {
   const { expiresAtMs, usedAtMs, endedAtMs } = terms
   return create(PaymentTermsSchema, {
@@ -159,9 +138,9 @@ function toTermsMessage(terms: AccountTerms): PaymentTermsMessage {
     amountRule: AmountRuleMessage[terms.amountRule],
     singleUse: terms.singleUse,
     allowedPayers: terms.allowedPayers.map(toPayerMessage),
-    ...(expiresAtMs !== undefined && { expiresAt: timestampFromMs(expiresAtMs) }),
-    ...(usedAtMs !== undefined && { usedAt: timestampFromMs(usedAtMs) }),
-    ...(endedAtMs !== undefined && { endedAt: timestampFromMs(endedAtMs) }),
+    expiresAt: toOptionalTimestamp(expiresAtMs),
+    usedAt: toOptionalTimestamp(usedAtMs),
+    endedAt: toOptionalTimestamp(endedAtMs),
   })
 }
 

@@ -1,35 +1,30 @@
 import type { PoolClient } from 'pg'
 import { textArray } from '../postgres/binary-arrays.ts'
-import { epochMs } from '../postgres/epoch-ms.ts'
 import { type TermsRow, toTerms } from './store.ts'
 import type { AccountTerms } from './terms.ts'
 
-/** The terms of a locked one-time account. */
-export interface LockedTerms extends AccountTerms {
-  readonly accountId: string
-}
-
 /**
- * Locks one-time accounts until the commit, in the order of their ids, and reads their terms. Payments into an
- * account that are recorded at the same time wait for each other here, so each sees what the one before did.
- * Permanent accounts are neither locked nor returned.
+ * Locks one-time accounts until the commit, in the order of their ids, and reads their terms. Concurrent payments into an
+ * account wait for each other here, so each sees the result of the previous payment. Permanent accounts are neither locked
+ * nor returned.
  */
 export async function lockOneTimeAccounts(
   client: PoolClient,
   ids: readonly string[],
-): Promise<ReadonlyMap<string, LockedTerms>> {
+): Promise<ReadonlyMap<string, AccountTerms>> {
   const { rows } = await client.query<TermsRow & { readonly id: string }>({
     name: 'account-lock-one-time',
-    text: `select id, expected_amount_minor, amount_rule, ${epochMs('expires_at')} as expires_at_ms,
-        expires_in_seconds, single_use, allowed_payers, ${epochMs('used_at')} as used_at_ms,
-        ${epochMs('ended_at')} as ended_at_ms
+    text: `select id, expected_amount_minor, amount_rule,
+        round(date_part('epoch', expires_at) * 1000) as expires_at_ms,
+        expires_in_seconds, single_use, allowed_payers, round(date_part('epoch', used_at) * 1000) as used_at_ms,
+        round(date_part('epoch', ended_at) * 1000) as ended_at_ms
       from account where id = any ($1::text[]) and one_time order by id for no key update`,
     values: [textArray([...new Set(ids)])],
   })
-  return new Map(rows.map((row) => [row.id, { accountId: row.id, ...toTerms(row) }]))
+  return new Map(rows.map((row) => [row.id, toTerms(row)]))
 }
 
-/** Stores that a payment has used up each of some locked accounts: the job ends them next. */
+/** Marks locked accounts as used up by a payment. The job then ends them. */
 export async function useAccounts(
   client: PoolClient,
   ids: readonly string[],

@@ -4,10 +4,10 @@ import type { BankCode, IsSimulated } from '../banks/bank.ts'
 import { isCreditable, type OpenAccount } from './account.ts'
 import { findByNumbers } from './store.ts'
 
-/** How many accounts of each mode are cached, if they have less than a kilobyte of metadata. */
+/** The most accounts of each mode that are cached, if they have less than a kilobyte of metadata. */
 const ACCOUNTS_MAX = 50_000
 
-/** How long the events of payments may state customer details that have been changed. */
+/** How long the events of payments may contain outdated customer details. */
 const CACHED_MS = 60_000
 
 const KILOBYTE = 1_024
@@ -15,7 +15,7 @@ const KILOBYTE = 1_024
 interface AccountKey {
   readonly bank: BankCode
   readonly accountNumber: string
-  /** True: live only; false: test only; undefined: the live account, else the test one. */
+  /** True: live only; false: test only; undefined: the live account, else the test account. */
   readonly live: boolean | undefined
 }
 
@@ -28,15 +28,14 @@ export type FindOpenAccounts = (
 ) => Promise<readonly (OpenAccount | undefined)[]>
 
 /**
- * Caches the accounts it finds. The statement that records a payment checks the status again, and
- * the progress of a one-time account is read anew for each payment. Otherwise only the customer's details ever
- * change; whether an account is a one-time account never does.
+ * Caches the accounts that it finds. The statement that records a payment checks the status again, and the progress of a
+ * one-time account is read for each payment. Otherwise only the customer's details of an account ever change.
  *
  * A live account of the sandbox is found only while the sandbox serves its bank: otherwise the money
  * is real, and the number may be a stranger's.
  *
- * If the key allows either mode, a cached test account is not enough: a live account may have got
- * the same number since, and then the money belongs to the live one.
+ * If the key allows either mode, a cached test account is not enough: a live account may have got the same number since,
+ * and then the money belongs to the live account.
  */
 export function createFindOpenAccounts(pool: Pool, isSimulated: IsSimulated): FindOpenAccounts {
   const bounds = {

@@ -8,25 +8,23 @@ import {
   type NamedConnector,
 } from '../banks/bank.ts'
 import { plainText } from '../banks/bank-fields.ts'
+import { withTimeout } from '../core/concurrency.ts'
 import { assert, type FieldFault } from '../core/errors.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
 import { inSpan, type Span } from '../core/tracing.ts'
-import { withTimeout } from '../core/with-timeout.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import {
   accountNameOf,
   identityContext,
   type OpenAccount,
-  type RequestedAccount,
-} from './account.ts'
-import {
   type OpeningState,
   openingStateOf,
   type PendingOpening,
   type PriorState,
   pendingOpening,
-} from './opening.ts'
+  type RequestedAccount,
+} from './account.ts'
 import {
   claimDue,
   createStoreOpening,
@@ -39,7 +37,7 @@ import {
 /** How long storing the outcome of a call may take. */
 const STORE_MS = 5_000
 
-/** How long a call claims an account: longer than its bank may take. */
+/** How long a call claims an account: longer than the bank may take. */
 export function claimMs({ callTimeoutMs }: Pick<NamedConnector, 'callTimeoutMs'>): number {
   return callTimeoutMs + STORE_MS
 }
@@ -57,9 +55,9 @@ export interface OpeningRequest {
   readonly attempt: number
   /** The state before this attempt; `CREATING` if the process of the latest attempt died. */
   readonly priorState: OpeningState
-  /** Whether a caller waits for the account, so that it is opened if the bank has opened none. */
+  /** Whether a caller waits for the account. Then it is opened if the bank has not opened it yet. */
   readonly requested: boolean
-  /** The step that opens it; undefined: tracing is off. */
+  /** The span of the opening; undefined: tracing is off. */
   readonly span?: Span | undefined
 }
 
@@ -150,7 +148,7 @@ export function createOpenAtBank(runtime: Runtime, dependencies: Dependencies): 
       case 'switch': {
         const { served } = resumption
         const { name } = served
-        // Stored first: if this process dies now, the next attempt knows which bank it asked.
+        // Stored before the call: if this process dies, the next attempt knows which connector was asked.
         const switched = await switchConnector(orm.em.fork(), account.id, attempt, name)
         assert(switched, 'a claimed account is pending')
         return ask({ ...request, account: { ...account, connector: name } }, served, 'RETRYABLE')
@@ -161,7 +159,7 @@ export function createOpenAtBank(runtime: Runtime, dependencies: Dependencies): 
 
 interface BankResponse {
   readonly result: AccountResult
-  /** The connector's error; what the bank did is then not known. */
+  /** The connector's error; it is then not known whether the bank opened the account. */
   readonly defect?: unknown
 }
 
@@ -180,7 +178,7 @@ async function askBank(
       if (found.kind !== 'unavailable' || !request.requested) return { result: found }
     }
     const result = await connector.openAccount(order, signal)
-    // This attempt opened nothing, but an earlier one may have.
+    // This attempt opened nothing, but an earlier attempt may have.
     if (priorState === 'RETRYING' && result.kind === 'unavailable') {
       const denied = result.refusal === 'access' && DENIED
       return { result: { kind: 'unknown', cause: result.cause, next: 'retry', ...denied } }
@@ -206,7 +204,7 @@ function findOpened(
   return Promise.resolve({ kind: 'unknown', cause, next: 'manual review' })
 }
 
-/** What a bank needs to open an account, or to find it. */
+/** The order with which a bank opens an account, or finds it. */
 export function orderOf(
   account: RequestedAccount,
   alias: string,
@@ -217,26 +215,26 @@ export function orderOf(
   return { bank, reference, accountName, firstName, lastName, email, phone, terms, ...attempt }
 }
 
-/** A PENDING account that a call has claimed, and what was tried before. */
+/** A PENDING account that a call has claimed, with its state after the earlier attempts. */
 interface ClaimedOpening extends Pick<OpeningRequest, 'attempt' | 'priorState' | 'requested'> {
   readonly account: Pick<RequestedAccount, 'connector'>
 }
 
-/** How an attempt goes on from the ones before. */
+/** How an attempt continues after the earlier attempts. */
 type Resumption =
   | {
       readonly kind: 'ask'
       readonly served: NamedConnector
       readonly priorState: PriorState
     }
-  /** Nothing is open, and another connector than before opens the account. */
+  /** Nothing is open, and another connector now opens the account. */
   | { readonly kind: 'switch'; readonly served: NamedConnector }
-  /** No bank is asked now. */
+  /** No bank is asked in this attempt. */
   | { readonly kind: 'pending'; readonly opening: PendingOpening }
 
 /**
- * Decides which bank an attempt asks. The sandbox opens no account that a real bank was asked to open, as that
- * may be open there; and a real bank knows nothing of an account that the sandbox was asked to open.
+ * Decides which connector an attempt asks. The sandbox opens no account that a real bank was asked to open, because the
+ * account may be open there. A real bank does not know an account that the sandbox was asked to open.
  *
  * @param served the connector that serves the bank now; undefined: there is none
  */
@@ -253,7 +251,7 @@ export function resumeOpening(
     return { kind: 'pending', opening: { state, cause, nextTryAtMs: undefined } }
   }
   if (account.connector === 'live' && priorState !== 'RETRYABLE') {
-    const cause = 'the bank may have opened it, and is no longer live here'
+    const cause = 'the bank may have opened the account, but is no longer live here'
     const next = priorState === 'RETRYING' ? 'retry' : 'requery'
     return {
       kind: 'pending',
@@ -266,7 +264,7 @@ export function resumeOpening(
   return { kind: 'pending', opening }
 }
 
-/** How many openings one turn claims; all run at once. */
+/** The most openings that one turn claims; all run at once. */
 const OPENINGS_MAX = 8
 
 const IDLE_MS = 1_000
@@ -288,7 +286,7 @@ export function createResolveOpenings(runtime: Runtime, options: Options): Loop 
   const { durablePool } = runtime.database
   const { live } = options
   const timeoutsMs = [...live.values()].map(({ callTimeoutMs }) => callTimeoutMs)
-  // One statement claims openings at all banks, so for as long as the slowest bank may take.
+  // One statement claims openings at all banks, so the claims last as long as the slowest bank may take.
   const claimedMs = claimMs({ callTimeoutMs: Math.max(CALL_TIMEOUT_MS_MIN, ...timeoutsMs) })
   return createLoop({
     name: 'account openings',
@@ -331,7 +329,7 @@ async function retryOpening(
 /** How long the outcome of an opening may take to be stored after its request ended. */
 const STORE_AT_STOP_MS = 2_000
 
-/** An opening goes on when its caller has stopped waiting, so a service that stops waits for it. */
+/** Tracks openings in progress. They continue after their callers have stopped waiting, so a stopping service waits. */
 export function trackOpenings(open: OpenAtBank) {
   const inProgress = new Set<Promise<OpeningOutcome>>()
   const openAtBank: OpenAtBank = (request) => {

@@ -7,16 +7,22 @@ import { newId } from '../core/ids.ts'
 import { createBatcher } from '../postgres/batcher.ts'
 import { byteaArray, textArray, timestampArray } from '../postgres/binary-arrays.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
-import type { RowOf } from '../postgres/row-of.ts'
 import type { Runtime } from '../postgres/runtime.ts'
+import type { RowOf } from '../postgres/statement.ts'
 import { AccountEntity } from './account.entity.ts'
-import { isOpened, type OpenAccount, type RequestedAccount, type StoredAccount } from './account.ts'
+import {
+  isOpened,
+  type OpenAccount,
+  type OpeningState,
+  type PendingOpening,
+  type RequestedAccount,
+  type StoredAccount,
+} from './account.ts'
 import { encodeAccountEvent } from './message.ts'
-import type { OpeningState, PendingOpening } from './opening.ts'
 import { ACCOUNT_COLUMNS, type AccountRow, findById, toStored } from './store.ts'
 
 /** An account as the bank opened it, and its event. */
-export interface Opening {
+interface Opening {
   readonly id: string
   readonly accountNumber: string
   readonly accountName: string
@@ -68,7 +74,7 @@ export interface DueOpening extends Claim {
   readonly idNumberEncrypted: Uint8Array | undefined
 }
 
-/** Claims PENDING accounts that are due; each instance claims different ones. */
+/** Claims PENDING accounts that are due; each instance claims different accounts. */
 export async function claimDue(
   pool: Pool,
   nowMs: number,
@@ -123,7 +129,24 @@ export async function updatePending(
 }
 
 /**
- * Stores which connector an attempt asks, if it is another one than before.
+ * Stores that the first attempt did not ask the bank, unless a later attempt has begun. Otherwise it would seem that the process had
+ * died while it asked the bank.
+ */
+export async function releaseUnasked(
+  pool: Pool,
+  ids: readonly string[],
+  nowMs: number,
+): Promise<void> {
+  await pool.query(
+    `update account set opening_state = 'RETRYABLE', claimed_until = $2, next_try_at = null,
+        last_cause = 'the database did not respond in time, so the bank was not asked'
+      where id = any ($1::text[]) and status = 'PENDING' and attempts = 1 and opening_state = 'CREATING'`,
+    [textArray(ids), new Date(nowMs)],
+  )
+}
+
+/**
+ * Stores that an attempt asks another connector than the previous attempt.
  *
  * @returns false if a later attempt has begun
  */
@@ -201,17 +224,24 @@ export async function openPending(
   return new Set(result.rows.map((row) => row.id))
 }
 
-/** Closes an account and appends its event, in one commit. @returns whether it was open */
+/**
+ * Closes an account and appends its event, in one commit.
+ *
+ * @param listedUntilMs until when reconciliation lists it, if a real bank has it. An expired account has such a time already.
+ * @returns whether it was open
+ */
 export async function closeOpen(
   pool: Queryable,
   id: string,
   event: Pick<Opening, 'eventId' | 'occurredAtMs' | 'payload'>,
+  listedUntilMs: number,
 ): Promise<boolean> {
   const result = await pool.query({
     name: 'account-close',
     text: `with closed as (
         update account set status = 'CLOSED',
-          end_due_at = case when status = 'EXPIRED' then end_due_at end
+          end_due_at = case when status = 'EXPIRED' then end_due_at
+            when connector = 'live' then $5::timestamptz end
         where id = $1 and status in ('ACTIVE', 'EXPIRED')
         returning business_id, live
       ), appended as (
@@ -219,7 +249,13 @@ export async function closeOpen(
         select $2, business_id, live, 'ACCOUNT_CLOSED', $3, $4 from closed
       )
       select from closed`,
-    values: [id, event.eventId, new Date(event.occurredAtMs), event.payload],
+    values: [
+      id,
+      event.eventId,
+      new Date(event.occurredAtMs),
+      event.payload,
+      new Date(listedUntilMs),
+    ],
   })
   return result.rowCount === 1
 }
@@ -277,7 +313,7 @@ export function createStoreOpening(runtime: Runtime): StoreOpening {
     if (stored && isOpened(stored) && stored.accountNumber === accountNumber) {
       return { kind: 'opened', account: stored }
     }
-    // This call outlived its claim: another call asked the bank meanwhile and had another result.
+    // This call outlived its claim: another call has asked the bank in the meantime and got another result.
     log.error({ bank, reference, accountNumber }, 'a bank opened a second account for a reference')
     throw new Error(
       `${reference} was resolved by another call, but the bank opened ${accountNumber}`,
@@ -308,7 +344,7 @@ export function newOpening(account: OpenAccount, bankAccountId: string, nowMs: n
   }
 }
 
-/** A taken number must not fail the whole batch: then each opening is stored by itself. */
+/** Stores a batch of openings, or each by itself if a number is taken, so that the others do not fail with it. */
 async function saveOpenings(pool: Pool, openings: readonly Opening[]): Promise<SaveResult[]> {
   try {
     const opened = await openPending(pool, openings)
@@ -328,7 +364,7 @@ export function isNumberTaken(error: unknown): boolean {
   return code === '23505' && constraint === 'account_account_number_bank_live_unique'
 }
 
-/** The database may be briefly unavailable, and the bank does not repeat its response. */
+/** Retries, because the database may be briefly unavailable, and the bank does not repeat its response. */
 async function withRetries<T>(operation: () => Promise<T>): Promise<T> {
   for (const delayMs of RETRY_DELAYS_MS) {
     try {

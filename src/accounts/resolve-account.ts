@@ -1,14 +1,11 @@
-import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
-import type { Actor } from '../auth/caller.ts'
+import type { Actor, BusinessScope } from '../auth/caller.ts'
 import { type AccountResult, accessDenied, type BankCode, type BankOf } from '../banks/bank.ts'
 import { plainText } from '../banks/bank-fields.ts'
 import { Fault, invalidFields } from '../core/errors.ts'
-import { epochMs } from '../postgres/epoch-ms.ts'
 import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
 import type { Runtime } from '../postgres/runtime.ts'
-import { AccountEntity } from './account.entity.ts'
 import { accountNameOf, isOpened, type OpenAccount, type StoredAccount } from './account.ts'
 import { getAccount } from './get-account.ts'
 import { orderOf } from './open-at-bank.ts'
@@ -23,7 +20,7 @@ import {
 /** The result of an opening, as an operator learned it from the bank. */
 interface ResolveAccount {
   readonly businessId: string
-  /** The returned reference or the business's own. */
+  /** The reference that Inflow returned, or the business's own. */
   readonly reference: string
   /** Undefined if the bank opened nothing. */
   readonly opened:
@@ -43,14 +40,9 @@ interface Dependencies {
   readonly aliasOf: (businessId: string) => Promise<string>
 }
 
-/** How many accounts wait for an operator to resolve them. */
-export function countOpeningsInReview(em: EntityManager): Promise<number> {
-  return em.count(AccountEntity, { status: 'PENDING', openingState: 'MANUAL_REVIEW' })
-}
-
 /**
- * Resolves a PENDING account with the result that an operator learned from the bank. A number is
- * confirmed by the bank, if that can be asked.
+ * Resolves a PENDING account with the result that an operator learned from the bank. If the bank can be asked, it must
+ * confirm the number.
  *
  * Faults: not_found, account_not_pending, bank_unavailable (another call is asking the bank, or the bank
  * cannot be asked now), validation_failed (the number belongs to another account, or the bank does not
@@ -111,7 +103,7 @@ function notPending(): Fault {
   return new Fault('account_not_pending', 'The account is not pending; there is nothing to resolve')
 }
 
-/** Why nothing changed: the account was resolved meanwhile, or another call is asking the bank. */
+/** Why nothing changed: the account was resolved in the meantime, or another call is asking the bank. */
 async function whyUnresolved(pool: Pool, businessId: string, reference: string): Promise<Fault> {
   if (isOpened(await getAccount(pool, { businessId, live: undefined, reference })))
     return notPending()
@@ -127,8 +119,8 @@ type Opened = Extract<AccountResult, { kind: 'opened' }>
 /**
  * Asks the bank whether it opened a PENDING account with this number.
  *
- * Faults: validation_failed (the bank opened none, or one with another number), bank_unavailable (the
- * bank cannot be asked now; or the sandbox was asked, and no longer serves the bank).
+ * Faults: validation_failed (the bank opened no account, or an account with another number), bank_unavailable (the bank
+ * cannot be asked now; or the sandbox was asked, and no longer serves the bank).
  *
  * @param alias the prefix of the business's account names
  * @returns the account as the bank reports it; undefined if the bank has no such query
@@ -141,11 +133,11 @@ async function confirmOpening(
 ): Promise<Opened | undefined> {
   const served = bankOf(account)
   if (served?.name !== account.connector) {
-    // A bank that is no longer live cannot be asked; the operator has asked it.
+    // A bank that is no longer live cannot be asked, but the operator has asked it.
     if (account.connector === 'live') return undefined
     throw new Fault(
       'bank_unavailable',
-      'The sandbox was asked to open this account, and no longer serves the bank: resolve it as not opened, or repeat its creation',
+      'The sandbox was asked to open this account, but no longer serves the bank: resolve the account as not opened, or repeat its creation',
       { retryAfterSeconds: 300 },
     )
   }
@@ -189,33 +181,27 @@ interface WaitingOpening {
   readonly createdAtMs: number
 }
 
-/** Which openings; undefined: all. */
-interface OpeningFilter {
-  readonly businessIds: readonly string[] | undefined
-  readonly live: boolean | undefined
-}
-
-/** The accounts whose opening has no clear result, oldest first. @param after the id of the last one */
+/** The accounts whose opening has no clear result, oldest first. @param after the last id of the previous page */
 export async function listInReview(
   on: Queryable,
-  filter: OpeningFilter,
+  filter: BusinessScope,
   after: string,
   limit: number,
 ): Promise<readonly WaitingOpening[]> {
   const { text, values } = inReview(filter, after, limit)
   const { rows } = await on.query<WaitingOpening>(
     `select id, business_id as "businessId", live, reference, bank, last_cause as cause,
-        ${epochMs('created_at')} as "createdAtMs"
+        round(date_part('epoch', created_at) * 1000) as "createdAtMs"
       from account where id = any (array(${text})) order by id`,
     values,
   )
   return rows
 }
 
-/** How many wait, up to a bound. */
+/** Counts the openings in review that pass the filter, up to `max`. */
 export async function countInReview(
   on: Queryable,
-  filter: OpeningFilter,
+  filter: BusinessScope,
   max: number,
 ): Promise<number> {
   const { text, values } = inReview(filter, '', max)
@@ -226,8 +212,8 @@ export async function countInReview(
   return rows[0]?.count ?? 0
 }
 
-/** One range of a partial index for each mode, and for each business if the filter names some. */
-function inReview({ businessIds, live }: OpeningFilter, after: string, limit: number) {
+/** SQL: one range of a partial index for each mode, and for each business if the filter names some. */
+function inReview({ businessIds, live }: BusinessScope, after: string, limit: number) {
   const modes = live === undefined ? [true, false] : [live]
   const values: unknown[] = [limit, after, modes]
   if (businessIds !== undefined) values.push(businessIds)
@@ -240,7 +226,7 @@ function inReview({ businessIds, live }: OpeningFilter, after: string, limit: nu
   return { text, values }
 }
 
-/** How many accounts of a mode wait for their bank to open them, by bank: of the first so many. */
+/** Counts the accounts of a mode that wait for their bank to open them, by bank, up to a bound. */
 export async function countPending(
   on: Queryable,
   live: boolean,

@@ -1,10 +1,10 @@
 import type { HandlerContext, ServiceImpl } from '@connectrpc/connect'
+import { AccountStatus, OpeningState } from '../../gen/inflow/account/v1/account_pb.ts'
 import type {
   AccountService,
   ImportedAccount as ImportedMessage,
   ListAccountsRequest,
 } from '../../gen/inflow/account/v1/account_service_pb.ts'
-import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import {
   type Actor,
   actorOf,
@@ -14,14 +14,15 @@ import {
   restrictionOf,
 } from '../auth/caller.ts'
 import { type BankNames, type BankOf, ID_KINDS } from '../banks/bank.ts'
-import { toBankCode } from '../banks/message.ts'
+import { toBankCode, toBankFilter } from '../banks/message.ts'
+import { inChunks } from '../core/concurrency.ts'
 import type { FieldFault } from '../core/errors.ts'
-import { inChunks } from '../core/in-chunks.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import { cutScan, readPage } from '../postgres/page-token.ts'
 import type { Runtime } from '../postgres/runtime.ts'
-import { isLive, toTimestamp } from '../protobuf/values.ts'
+import type { Semaphore } from '../postgres/semaphore.ts'
+import { enumName, enumNames, isLive, toTimestamp } from '../protobuf/values.ts'
 import { identityText, type OpenAccount, type StoredAccount, toVerification } from './account.ts'
 import { closeAccount } from './close-account.ts'
 import type { CreateAccountCall } from './create-account.ts'
@@ -32,17 +33,15 @@ import {
   readSplit,
   readTerms,
   toAccountMessage,
-  toAccountStatus,
   toIdKind,
   toImportedAccount,
   toImportResults,
-  toOpeningStates,
   toRecipientMessage,
 } from './message.ts'
 import { resolveAccount } from './resolve-account.ts'
 import {
   approveRecipient,
-  checkSplit,
+  checkRecipients,
   listRecipients,
   NEEDS_APPROVAL,
   type RequestedSplit,
@@ -54,9 +53,11 @@ import { metadataOf } from './terms.ts'
 
 interface Dependencies {
   readonly bankOf: BankOf
+  /** Limits how many closings hold a connection while they wait for a row or the audit log. */
+  readonly semaphore: Semaphore
   readonly encrypter: Encrypter
   readonly createAccount: CreateAccountCall
-  /** Divides the payments into an account. */
+  /** Sets how payments into an account are divided. */
   readonly setSplit: (
     key: AccountKey,
     requested: RequestedSplit | undefined,
@@ -64,7 +65,7 @@ interface Dependencies {
   ) => Promise<{ readonly account: StoredAccount; readonly split: Split | undefined }>
   readonly aliasOf: (businessId: string) => Promise<string>
   readonly bankNames: BankNames
-  /** Which of some imported accounts have a payment that was reported for their number. */
+  /** Finds the imported accounts that have a payment that was reported for their number. */
   readonly findConfirmed: (
     on: Queryable,
     accounts: readonly { readonly id: string; readonly importedAtMs: number }[],
@@ -97,12 +98,12 @@ export function createAccountRpc(
     )
     return imported.length === 0 ? NONE : findConfirmed(on, imported)
   }
-  /** With the split that it has now. */
+  /** An account with its current split. */
   const showOne = async (on: Queryable, account: OpenAccount | StoredAccount) =>
     shown(account, await findSplit(on, account.id), await confirmedOf(on, [account]))
   const hashesOf = ({ idType, idNumber }: ListAccountsRequest) => {
     if (idNumber === '') return undefined
-    // Banks that do not require the kind may have received a number without one.
+    // A number may have been stored without its kind, for banks that do not require the kind.
     const kind = toIdKind(idType)
     const kinds = kind === undefined ? [...ID_KINDS, undefined] : [kind]
     return kinds.flatMap((each) => encrypter.fingerprints(identityText(each, idNumber)))
@@ -114,7 +115,7 @@ export function createAccountRpc(
       if (requested && requested.split.recipients.length > 0) {
         requireScope(context, 'splits:write', 'split')
       }
-      const given = await checkSplit(durablePool, businessId, requested)
+      const { split: given, refusal } = await checkRecipients(durablePool, businessId, requested)
       const { account, replayed } = await createAccount({
         businessId,
         live: isLive(request),
@@ -130,6 +131,7 @@ export function createAccountRpc(
         terms: readTerms(request),
         metadata: metadataOf(request.metadata),
         split: given,
+        refusal,
         span: context.values.get(callSourceKey)?.span,
       })
       // The split may have been changed since, if an earlier call opened the account.
@@ -147,10 +149,10 @@ export function createAccountRpc(
       const businessId = request.businessId || undefined
       const { live } = request
       const allowed = restrictionOf(context.values)
-      const status = toAccountStatus(request.status)
+      const status = enumName(AccountStatus, request.status)
       const idNumberHashes = hashesOf(request)
-      const bank = request.bank === Bank.BANK_UNSPECIFIED ? undefined : toBankCode(request.bank)
-      const openingStates = toOpeningStates(request.openingStates)
+      const bank = toBankFilter(request.bank)
+      const openingStates = enumNames(OpeningState, request.openingStates)
       const filter = {
         businessId,
         allowed,
@@ -197,7 +199,7 @@ export function createAccountRpc(
     },
     async resolveAccount({ businessId, reference, resolution }, context) {
       const opened = resolution.case === 'opened' ? resolution.value : undefined
-      // Whether a number is free, or whose it is, concerns other businesses.
+      // Whether a number is taken, and by whom, must not be revealed: it may belong to another business.
       const request = { businessId, reference, opened }
       const account = await resolveAccount(runtime, dependencies, request, actorOf(context))
       return account ? { account: await showOne(durablePool, account) } : {}

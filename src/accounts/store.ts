@@ -2,17 +2,17 @@ import type { Pool } from 'pg'
 import type { BankCode } from '../banks/bank.ts'
 import { booleanArray, byteaArray, textArray, timestampArray } from '../postgres/binary-arrays.ts'
 import { DEADLINES } from '../postgres/client.ts'
-import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
-import type { RowOf } from '../postgres/row-of.ts'
+import type { Page } from '../postgres/page-token.ts'
+import type { RowOf } from '../postgres/statement.ts'
 import type { AccountEntity } from './account.entity.ts'
 import type { OpenAccount, RequestedAccount, StoredAccount } from './account.ts'
 import { insertSplits, type NewSplit, splitsValue } from './splits/split-store.ts'
 import type { AccountTerms } from './terms.ts'
 
 /**
- * A PENDING account, stored before the bank is asked to open it. Its terms have the time of its expiry, however that
- * was requested.
+ * A PENDING account, stored before the bank is asked to open it. Its terms have the time of expiry, even if a duration was
+ * requested.
  */
 export interface Reservation extends RequestedAccount {
   readonly idType: string | null
@@ -24,7 +24,7 @@ export interface Reservation extends RequestedAccount {
   readonly split: NewSplit | undefined
 }
 
-/** The columns of an account, except the ones that only its opening and requests to its bank need. */
+/** The columns of an account, except columns that only its opening and requests to its bank need. */
 export type AccountRow = Omit<
   RowOf<typeof AccountEntity>,
   | 'id_type'
@@ -37,11 +37,14 @@ export type AccountRow = Omit<
 
 export const ACCOUNT_COLUMNS = `id, business_id, live, reference, merchant_reference, bank, connector,
   account_number, account_name, status, first_name, last_name, email, phone, bank_account_id,
-  details_hash, opening_state, last_cause, ${epochMs('next_try_at')} as next_try_at_ms, attempts,
-  ${epochMs('created_at')} as created_at_ms, one_time, expected_amount_minor, amount_rule,
-  ${epochMs('expires_at')} as expires_at_ms, expires_in_seconds, single_use, allowed_payers, metadata,
-  ${epochMs('used_at')} as used_at_ms, ${epochMs('ended_at')} as ended_at_ms,
-  ${epochMs('imported_at')} as imported_at_ms`
+  details_hash, opening_state, last_cause,
+  round(date_part('epoch', next_try_at) * 1000) as next_try_at_ms, attempts,
+  round(date_part('epoch', created_at) * 1000) as created_at_ms, one_time, expected_amount_minor, amount_rule,
+  round(date_part('epoch', expires_at) * 1000) as expires_at_ms, expires_in_seconds, single_use,
+  allowed_payers, metadata,
+  round(date_part('epoch', used_at) * 1000) as used_at_ms,
+  round(date_part('epoch', ended_at) * 1000) as ended_at_ms,
+  round(date_part('epoch', imported_at) * 1000) as imported_at_ms`
 
 /** Inserts accounts as PENDING. @returns the inserted ids; other references were already used */
 export async function insertReservations(
@@ -132,6 +135,21 @@ export async function findByMerchantReference(
   return result.rows[0] && toStored(result.rows[0])
 }
 
+/** Whether a text is the reference with which another account of the business was imported. */
+export async function isImportedReference(
+  pool: Pool,
+  businessId: string,
+  live: boolean,
+  reference: string,
+): Promise<boolean> {
+  const { rowCount } = await pool.query(
+    `select from account where reference = $3 and business_id = $1 and live = $2
+      and merchant_reference <> $3`,
+    [businessId, live, reference],
+  )
+  return rowCount === 1
+}
+
 /** The keyed hash of the identity of an account; undefined if it has none. */
 export async function findIdentityHash(pool: Pool, id: string): Promise<Buffer | undefined> {
   const { rows } = await pool.query<{ hash: Buffer | null }>(
@@ -142,9 +160,9 @@ export async function findIdentityHash(pool: Pool, id: string): Promise<Buffer |
 }
 
 /**
- * Finds an account by the returned reference or else by the business's own.
+ * Finds an account by the reference that Inflow returned, or else by the business's own.
  *
- * @param live the mode; undefined: either, the live account preferred
+ * @param live the mode; undefined: either mode, and the live account is preferred
  */
 export async function findByEitherReference(
   pool: Queryable,
@@ -163,19 +181,22 @@ export async function findByEitherReference(
   return result.rows[0] && toStored(result.rows[0])
 }
 
-/** The accounts of a customer of a business, by the e-mail address as it is stored, newest first. */
-export async function listByEmail(
+/**
+ * The accounts of a customer of a business in a mode, by the e-mail address as it is stored, newest first.
+ *
+ * @returns one more than the page holds if there are more
+ */
+export async function getAccountsOfCustomer(
   pool: Queryable,
   { businessId, live, email }: { businessId: string; live: boolean; email: string },
-  after: string | undefined,
-  limit: number,
+  { after, limit }: Page,
 ): Promise<readonly StoredAccount[]> {
   const { rows } = await pool.query<AccountRow>({
     name: 'account-list-email',
     text: `select ${ACCOUNT_COLUMNS} from account
       where email = $1 and live = $2 and business_id = $3 and ($4::text is null or id < $4)
       order by id desc limit $5`,
-    values: [email, live, businessId, after, limit],
+    values: [email, live, businessId, after?.[0], limit + 1],
   })
   return rows.map(toStored)
 }
@@ -228,7 +249,8 @@ export async function findAccountsOfNumbers(
     values: [
       textArray(keys.map((key) => key.accountNumber)),
       textArray(keys.map((key) => key.bank)),
-      ...[live, businessId],
+      live,
+      businessId,
     ],
   })
   return rows

@@ -1,4 +1,4 @@
-import type { BankCode, IdKind } from '../banks/bank.ts'
+import { type BankCode, ID_KINDS, type IdKind } from '../banks/bank.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import { type AccountDetails, detailsText, identityContext } from './account.ts'
 import type { Split } from './splits/split.ts'
@@ -55,15 +55,37 @@ export function readDetails(encrypter: Encrypter, account: StoredDetails): Accou
   }
 }
 
-/** The same without the identity, as they are hashed if the identity was attached to the open account. */
+/** The details without the identity: their hash is stored if the identity was attached to the open account later. */
 export function withoutIdentity<Details extends AccountDetails>(details: Details): Details {
   return { ...details, idType: undefined, idNumber: undefined }
+}
+
+/** The details to store. A kind without a number is dropped, because the kind of a number that is attached later replaces it. */
+export function withoutLoneKind<Details extends AccountDetails>(details: Details): Details {
+  return details.idNumber ? details : withoutIdentity(details)
+}
+
+/**
+ * Finds the details that a stored hash was computed from: those given, or those without the identity. Earlier versions
+ * hashed a kind without a number, too.
+ *
+ * @returns undefined if the hash was computed from other details
+ */
+export function findHashed<Details extends AccountDetails>(
+  encrypter: Encrypter,
+  details: Details,
+  detailsHash: Uint8Array,
+): Details | undefined {
+  const lone = ID_KINDS.map((idType) => ({ ...details, idType, idNumber: undefined }))
+  return [details, withoutIdentity(details), ...lone].find((each) =>
+    encrypter.matches(detailsText(each), detailsHash),
+  )
 }
 
 /**
  * The details that the hash of a stored account was computed from.
  *
- * @returns undefined if its hash is of other details
+ * @returns undefined if the hash was computed from other details
  * @throws if no known key decrypts its identity number
  */
 export function readHashedDetails(
@@ -72,7 +94,5 @@ export function readHashedDetails(
   split: Split | undefined,
 ): AccountDetails | undefined {
   const details = { ...readDetails(encrypter, account), split }
-  return [details, withoutIdentity(details)].find((each) =>
-    encrypter.matches(detailsText(each), account.detailsHash),
-  )
+  return findHashed(encrypter, details, account.detailsHash)
 }

@@ -1,6 +1,6 @@
 import { type Fault, invalidFields } from '../core/errors.ts'
 
-/** How the amount of a payment has to compare with the expected one. */
+/** How the amount of a payment has to compare with the expected amount. */
 export const AMOUNT_RULES = ['ANY', 'EXACT', 'AT_LEAST', 'AT_MOST'] as const
 
 export type AmountRule = (typeof AMOUNT_RULES)[number]
@@ -12,13 +12,13 @@ export type AllowedPayer =
       /** Empty: any bank. */
       readonly bankCode: string
     }
-  /** Two words of it must be in the payer's name. */
+  /** Two words of this name must be in the payer's name. */
   | { readonly name: string }
 
-/** A business's own data about an account, which responses and events return. */
+/** Data of the business about an account, which responses and events return. */
 export type Metadata = Readonly<Record<string, string>>
 
-/** What a one-time account expects of its payments. A permanent account has no terms. */
+/** The terms that payments into a one-time account have to meet. A permanent account has no terms. */
 export interface PaymentTerms {
   /** Kobo; undefined: no amount is expected, and the rule is ANY. */
   readonly expectedAmountMinor: bigint | undefined
@@ -36,7 +36,7 @@ export interface RequestedTerms extends PaymentTerms {
   readonly expiresInSeconds: number | undefined
 }
 
-/** Stored terms, and how far the account has got. */
+/** Stored terms, with the progress of the account. */
 export interface AccountTerms extends PaymentTerms {
   readonly expiresInSeconds: number | undefined
   readonly usedAtMs: number | undefined
@@ -44,9 +44,9 @@ export interface AccountTerms extends PaymentTerms {
 }
 
 /** The latest expiry: this long after creation. */
-export const EXPIRES_IN_SECONDS_MAX = 31_622_400
+const EXPIRES_IN_SECONDS_MAX = 31_622_400
 
-/** When an account with these terms expires if they are requested now. */
+/** When an account expires whose terms are requested now. */
 export function expiryOf(
   terms: Pick<RequestedTerms, 'expiresAtMs' | 'expiresInSeconds'>,
   nowMs: number,
@@ -55,7 +55,7 @@ export function expiryOf(
   return expiresInSeconds === undefined ? expiresAtMs : nowMs + expiresInSeconds * 1_000
 }
 
-/** Why a new expiry is refused; undefined if it is not. */
+/** Why a new expiry is refused; undefined if it is allowed. */
 export function newExpiryFault(expiresAtMs: number, nowMs: number): Fault | undefined {
   const refuse = (message: string) => invalidFields([{ field: 'expiresAt', message }])
   if (expiresAtMs <= nowMs) return refuse('must be in the future')
@@ -63,7 +63,7 @@ export function newExpiryFault(expiresAtMs: number, nowMs: number): Fault | unde
   return isTooFar ? refuse('must be within 366 days') : undefined
 }
 
-/** Terms and metadata as one text, which is equal only for equal ones. */
+/** Terms and metadata as one text, which is equal only for equal terms and metadata. */
 export function termsText(
   terms: RequestedTerms | undefined,
   metadata: Metadata | undefined,
@@ -75,7 +75,7 @@ export function termsText(
       : [
           `${terms.expectedAmountMinor ?? ''}`,
           terms.amountRule,
-          // An expiry in seconds is the same request at any time.
+          // A repeated request with an expiry in seconds is the same request, although the time of expiry is not.
           terms.expiresInSeconds === undefined ? (terms.expiresAtMs ?? null) : null,
           terms.expiresInSeconds ?? null,
           terms.singleUse,
@@ -91,7 +91,7 @@ export function termsText(
 interface TermsOptions extends Omit<RequestedTerms, 'amountRule' | 'allowedPayers'> {
   /** Undefined: EXACT if an amount is expected, otherwise ANY. */
   readonly amountRule: AmountRule | undefined
-  /** Each has an account number or a name; what it has not is empty. */
+  /** Each has an account number or a name; the other field is empty. */
   readonly allowedPayers: readonly {
     readonly accountNumber: string
     readonly bankCode: string
@@ -142,8 +142,8 @@ export function metadataOf(pairs: Metadata): Metadata | undefined {
 }
 
 /**
- * Words that many names share: titles, and what kind of company it is. Two of them in common do not make two
- * names alike.
+ * Words that many names share: titles, and the legal forms and trades of companies. Two of these words in common do not
+ * make two names alike.
  */
 const COMMON_WORDS: ReadonlySet<string> = new Set(
   (

@@ -1,10 +1,11 @@
 import { type InferEntity, LockMode } from '@mikro-orm/core'
-import { appendAudit } from '../auth/audit/append-audit-entry.ts'
+import { appendAudit, appendAudits } from '../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../auth/caller.ts'
 import type { BankOf, IdKind } from '../banks/bank.ts'
 import { assert, Fault, invalidFields } from '../core/errors.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import type { Database } from '../postgres/orm.ts'
+import { queryableOf } from '../postgres/queries-of.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import { AccountEntity } from './account.entity.ts'
 import {
@@ -19,7 +20,7 @@ import { findSplits } from './splits/split-store.ts'
 import { readDetails, readHashedDetails, withoutIdentity } from './stored-details.ts'
 import { expiryOf, newExpiryFault } from './terms.ts'
 
-/** What may change after the account is open; undefined: unchanged. */
+/** The fields that may change once the account is open; undefined: unchanged. */
 interface AccountChange {
   readonly firstName: string | undefined
   readonly lastName: string | undefined
@@ -27,7 +28,7 @@ interface AccountChange {
   readonly phone: string | undefined
   /** The new expiry of a one-time account. */
   readonly expiresAtMs: number | undefined
-  /** The same, from now on; not together with `expiresAtMs`. */
+  /** The new expiry as a time from now; not together with `expiresAtMs`. */
   readonly expiresInSeconds: number | undefined
 }
 
@@ -42,8 +43,8 @@ interface Dependencies {
 
 /**
  * Changes the customer's details of an account that is open or closed, and the expiry of a one-time account
- * that has not ended. The name on the account stays: it is the bank's. A change to what is already stored
- * does nothing.
+ * that has not ended. The name on the account stays, because it is the name at the bank. A change to the stored values does
+ * nothing.
  *
  * Faults: not_found, account_pending (an attempt to open it may be in progress with its details),
  * validation_failed (the expiry).
@@ -59,12 +60,12 @@ export async function updateAccount(
   if (!isOpened(stored)) {
     throw new Fault('account_pending', 'The account is still pending and cannot be changed')
   }
+  // The first split never changes, so it is read without the lock.
+  const split = (await findSplits(database.durablePool, [stored.id], 'first')).get(stored.id)
   await database.orm.em.fork().transactional(async (em) => {
     const lockMode = LockMode.PESSIMISTIC_WRITE
     const account = await em.findOne(AccountEntity, stored.id, { lockMode })
     assert(account, 'an account that was opened is never deleted')
-    const splits = await findSplits(database.durablePool, [stored.id], 'first')
-    const split = splits.get(stored.id)
     const hashed = readHashedDetails(encrypter, account, split)
     const changed: string[] = DETAILS.filter((field) => assign(account, field, change[field]))
     const expiresAtMs = expiryOf(change, clock.now())
@@ -76,7 +77,7 @@ export async function updateAccount(
       changed.push('expiresAt')
     }
     if (changed.length === 0) return
-    // A repeated creation is compared with it, and a rotation of the master key computes it from the row.
+    // A repeated creation is compared with the hash, and a rotation of the master key computes the hash from the row.
     const details = { ...readDetails(encrypter, account), split }
     const isAttached = hashed !== undefined && hashed.idNumber === undefined
     const compared = isAttached ? withoutIdentity(details) : details
@@ -92,7 +93,7 @@ export async function updateAccount(
   return getAccount(database.durablePool, key)
 }
 
-/** @returns whether it is another value */
+/** @returns whether the value has changed */
 function assign(
   account: Account,
   field: (typeof DETAILS)[number],
@@ -103,7 +104,7 @@ function assign(
   return true
 }
 
-/** @param endsItself whether its bank ends it at the first expiry */
+/** @param endsItself whether the bank ends the account at its first expiry */
 function checkExpiry(account: Account, expiresAtMs: number, nowMs: number, endsItself: boolean) {
   const refuse = (message: string) => {
     throw invalidFields([{ field: 'expiresAt', message }])
@@ -129,7 +130,7 @@ interface Target {
 export interface Identity {
   readonly idType: IdKind
   readonly idNumber: string
-  /** The field of the request that has the number, for faults. */
+  /** The field of the request that contains the number, for faults. */
   readonly field: string
 }
 
@@ -137,16 +138,16 @@ interface IdentityDependencies {
   readonly encrypter: Encrypter
 }
 
-/** How many accounts of a customer one call upgrades. */
+/** The most accounts of a customer that one call upgrades. */
 const ACCOUNTS_MAX = 100
 
 /**
- * Attaches an identity number to accounts that were opened without one. All of them get it, or none. The hash of
- * the details stays as the creation made it, so a repeated creation finds its account with the identity and without.
+ * Attaches an identity number to accounts that were opened without one: to all of them, or to none. The hash of the
+ * details stays unchanged, so a repeated creation finds its account with or without the identity.
  *
- * No bank takes an identity for an account that is open, so none is asked.
+ * No bank is asked, because no bank accepts an identity for an open account.
  *
- * @returns the accounts, the newest first
+ * @returns the accounts, newest first
  * @throws Fault not_found, account_pending, validation_failed (an account has another number, or the customer has
  * too many accounts)
  */
@@ -168,13 +169,15 @@ export async function attachIdentity(
       row.idType = idType
       row.idNumberEncrypted = encrypter.encrypt(idNumber, identityContext(row.id))
       row.idNumberHash = encrypter.fingerprint(identityText(idType, idNumber))
-      await appendAudit(em, actor, {
-        action: 'account.attach_identity',
-        targetId: row.id,
-        businessId: row.business.id,
-        details: { reference: row.reference, idType },
-      })
     }
+    const [first, ...others] = upgraded.map(({ id: targetId, business, reference }) => {
+      const entry = { targetId, businessId: business.id, details: { reference, idType } }
+      return { actor, change: { action: 'account.attach_identity', ...entry } } as const
+    })
+    if (first === undefined) return
+    // Appended at once, because every other change waits from the first entry to the commit.
+    await em.flush()
+    await appendAudits(queryableOf(em), [first, ...others])
   })
   return accounts
 }

@@ -1,28 +1,28 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import { withTimeout } from '../core/with-timeout.ts'
+import { withTimeout } from '../core/concurrency.ts'
 import { flushLog } from './log.ts'
 import { CLOSE_MS } from './start-instance.ts'
 
-/** What runs until a signal. */
-interface Stoppable {
-  /** Reports that the service is about to stop. It goes on serving. */
+/** A service, or its worker processes, which run until a signal. */
+export interface Stoppable {
+  /** Reports that the service is about to stop; it continues to serve. */
   announceStop(): void
-  /** Finishes what is in progress, and stops. */
+  /** Finishes the work in progress, and stops. */
   close(): Promise<unknown>
   /** Reads the certificates again. */
   readonly reload: () => void
-  /** Resolves with the faults when the service cannot go on. */
+  /** Resolves with the faults if the service cannot continue; systemd or an orchestrator may restart it. */
   readonly failed: Promise<readonly string[]>
 }
 
 interface Options {
   readonly service: Stoppable
-  /** Closes the connections to the database, and stops the one that this process started. */
+  /** Closes the connections to the database, and stops an embedded database. */
   readonly closeDatabase: () => Promise<void>
   /** Whether SIGHUP reloads the certificates, rather than stopping the service. */
   readonly reloads: boolean
-  /** How long the service goes on serving after a signal, so that load balancers notice. */
+  /** How long the service continues to serve after a signal, so that load balancers notice that it stops. */
   readonly delayMs: number
   readonly log: Logger
   /** Prints faults. */
@@ -30,14 +30,13 @@ interface Options {
 }
 
 /**
- * Signals within this time are one: Ctrl-C reaches the process from the terminal and from npm.
+ * Signals within this time count as one: Ctrl-C reaches the process from the terminal and from npm.
  */
 const SAME_SIGNAL_MS = 1_000
 
 /**
- * Stops the service on SIGTERM, SIGINT and SIGHUP, and when it fails. It first reports that it is not
- * ready, for `delayMs`. A second signal ends that wait, or cuts what is in progress. The process ends
- * within ten seconds after the wait.
+ * Stops the service on SIGTERM, SIGINT and SIGHUP, and if it fails. It first reports for `delayMs` that it is not ready. A
+ * second signal ends that wait, or cuts the work in progress. The process ends within ten seconds after the wait.
  */
 export function closeOnSignals(options: Options): void {
   const { service, reloads, delayMs, log, report } = options
@@ -64,7 +63,7 @@ export function closeOnSignals(options: Options): void {
 interface Stop {
   signalledAtMs: number
   readonly step: () => 'delay' | 'drain'
-  /** Ends the present step. */
+  /** Ends the current step. */
   readonly hurry: () => void
 }
 
@@ -103,7 +102,7 @@ async function drain(options: Options, hurried: AbortSignal): Promise<void> {
   if (!inTime || hurried.aborted) {
     log.warn({ limit_ms: CLOSE_MS }, 'what was still in progress is cut')
   }
-  // Connections of a service that did not finish in time are cut with the process.
+  // If the service did not finish in time, the end of the process cuts its connections.
   await closeDatabase()
 }
 

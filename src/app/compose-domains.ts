@@ -1,50 +1,53 @@
 import type { Client } from 'pg'
-import { createExchange, createShareBuckets } from '../auth/rate-limits/exchange.ts'
+import type { Logger } from 'pino'
+import { createAuthenticateToken, createTokenHashes } from '../auth/authenticate-token.ts'
+import { createExchange } from '../auth/rate-limits/exchange.ts'
 import { createKnownCredentials } from '../auth/rate-limits/known-credentials.ts'
 import { createRateLimits } from '../auth/rate-limits/rate-limits.ts'
 import { createAuthenticateSession } from '../auth/sessions/authenticate-session.ts'
-import { createProvider } from '../auth/sessions/oidc-provider.ts'
 import { createSignOut } from '../auth/sessions/open-session.ts'
 import { createSessionRpc } from '../auth/sessions/rpc.ts'
 import { createSignIn } from '../auth/sessions/sign-in.ts'
-import { createSignInUser } from '../auth/sessions/sign-in-user.ts'
-import { createAuthenticateToken, createTokenHashes } from '../auth/tokens/authenticate-token.ts'
+import { createProvider, createSignInUser } from '../auth/sessions/sign-in-user.ts'
+import type { BankCode } from '../banks/bank.ts'
+import { createInstitutions } from '../banks/institutions.ts'
 import { createKeyHashes, createKeyUses } from '../businesses/authenticate-key.ts'
 import { createAliasOf } from '../businesses/get-business.ts'
 import { createRequestLog } from '../businesses/request-log.ts'
 import type { Config } from '../config/config.ts'
-import { createTimeText } from '../core/clock.ts'
+import { type Clock, createTimeText, type TimeText } from '../core/clock.ts'
 import { DAY_MS } from '../core/durations.ts'
 import type { Loop } from '../core/loop.ts'
-import type { Encrypter } from '../crypto/encryption.ts'
+import type { Encrypter, KeyRing } from '../crypto/encryption.ts'
 import { registerEventMetrics } from '../events/metrics.ts'
 import { createRetention } from '../events/retention.ts'
 import { createSequencer } from '../events/sequencer.ts'
 import { Tail } from '../events/tail.ts'
 import { findSettlementPayouts } from '../payouts/pay-settlements.ts'
+import type { Payout } from '../payouts/payout.ts'
+import { createPayouts } from '../payouts/payouts.ts'
 import { verifyPayouts } from '../payouts/verify-payouts.ts'
 import { createBatchMetrics } from '../postgres/batcher.ts'
 import { DEADLINES } from '../postgres/client.ts'
 import { createHeartbeat } from '../postgres/heartbeat.ts'
+import type { Database } from '../postgres/orm.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import { sessionOptions } from '../postgres/session.ts'
-import { registerRelayMetrics } from '../relay/metrics.ts'
-import { createRelay, type Relay } from '../relay/relay.ts'
-import type { ConsoleOidc } from '../server/http/console-sessions.ts'
-import { createOwnOrigin } from '../server/http/console-sessions.ts'
+import { createRelay, type Relay, registerRelayMetrics } from '../relay/relay.ts'
+import { simulateTransfer } from '../sandbox/simulate-transfer.ts'
+import { type ConsoleOidc, createOwnOrigin } from '../server/http/console-sessions.ts'
 import { LOGO_PATH } from '../server/http/documents.ts'
+import type { Tls } from '../server/tls.ts'
 import { createSettlements } from '../settlement/settlements.ts'
 import { dispatchedUpTo } from '../webhooks/deliveries/backlog.ts'
 import { createWebhooks, type Webhooks, type WebhooksOptions } from '../webhooks/webhooks.ts'
-import { composePayments } from './compose-payments.ts'
-import { composePayouts } from './compose-payouts.ts'
-import type { ServiceOptions } from './service-options.ts'
+import { composePayments, type Payments } from './compose-payments.ts'
 import { VERSION } from './version.ts'
 
 /** This machine's own addresses. */
 const LOOPBACK = ['127.0.0.0/8', '::1/128']
 
-/** For one webhook request and its response. */
+/** The time-out of a webhook request with its response. */
 const WEBHOOK_TIMEOUT_MS = 15_000
 
 /** The domains of a service. */
@@ -71,7 +74,7 @@ export function composeDomains(runtime: Runtime, options: ServiceOptions, encryp
     verifyPayouts,
     findPayouts: findSettlementPayouts,
   })
-  const exchange = createExchange(runtime, { share: createShareBuckets(database.relaxedPool) })
+  const exchange = createExchange(runtime)
   const limits = createRateLimits(runtime, {
     defaults: config.rateLimits,
     known: createKnownCredentials(runtime, {
@@ -97,6 +100,27 @@ export function composeDomains(runtime: Runtime, options: ServiceOptions, encryp
   }
 }
 
+/** The options of a service. */
+export interface ServiceOptions {
+  readonly config: Config
+  readonly database: Database
+  /** 32 bytes. */
+  readonly masterKey: Buffer
+  /** The other known master keys: see KeyRing. */
+  readonly otherKeys?: readonly Buffer[]
+  /** Reads the key files again; a key rotation changes them while the service runs. */
+  readonly rereadKeys?: () => Promise<KeyRing>
+  readonly adminToken: string | undefined
+  readonly clock: Clock
+  /** How often the clock is compared with that of the database; undefined: every ten seconds. */
+  readonly clockEveryMs?: number
+  readonly log: Logger
+  /** Whether webhooks may go to this machine over http, as in embedded mode. */
+  readonly localWebhooks: boolean
+  /** The certificates of both servers; undefined: no TLS. */
+  readonly tls?: Tls | undefined
+}
+
 function composeWebhooks(
   runtime: Runtime,
   options: ServiceOptions,
@@ -110,13 +134,13 @@ function composeWebhooks(
     allowedCidrs: [...(localWebhooks ? LOOPBACK : []), ...config.webhookAllowedCidrs],
     retentionDays: config.deliveryRetentionDays,
     leaseMs: config.webhookLeaseMs,
-    // A request must end, and its result be recorded, before its lease ends.
+    // The request must end, and its result must be recorded, before its lease ends.
     requestTimeoutMs: Math.min(WEBHOOK_TIMEOUT_MS, config.webhookLeaseMs / 2),
     proxyUrl: config.webhookProxyUrl,
   })
 }
 
-/** The relay that RELAY_URL asks for. Its metrics appear once it starts. */
+/** The relay to RELAY_URL, if it is set. Its metrics appear when it starts. */
 function composeRelay(runtime: Runtime, config: Config): Relay | undefined {
   const { relay: settings, eventRetentionDays } = config
   if (settings === undefined) return undefined
@@ -124,7 +148,7 @@ function composeRelay(runtime: Runtime, config: Config): Relay | undefined {
     random: Math.random,
     format: settings.format,
     async openSink() {
-      // Loading the client of NATS takes time, which only those who use it spend.
+      // Loaded only if it is used, because loading the NATS client takes time.
       const { openJetStreamSink } = await import('../relay/jetstream-sink.ts')
       const retentionMs = eventRetentionDays * DAY_MS
       return openJetStreamSink(settings, { replicas: settings.replicas, retentionMs })
@@ -139,27 +163,18 @@ function composeRelay(runtime: Runtime, config: Config): Relay | undefined {
   }
 }
 
-/** The event log of this process. */
-interface Events {
-  readonly tail: Tail
-  /** Sequences the events that a commit added. */
-  onCommit(): void
-  start(): void
-  stop(): Promise<void>
-}
-
 /**
- * Composes the tail, the sequencer, the heartbeats and the retention of events.
+ * Composes the event log of this process: the tail, the sequencer, the heartbeats and the retention of events.
  *
  * @param wakeReaders called when the event log has new events
  */
-function composeEvents(runtime: Runtime, config: Config, wakeReaders: () => void): Events {
+function composeEvents(runtime: Runtime, config: Config, wakeReaders: () => void) {
   const tail = new Tail(runtime)
   const onAdvance = (): void => {
     tail.wake()
     wakeReaders()
   }
-  const sequencer = createSequencer(runtime, { onAdvance })
+  const sequencer = createSequencer(runtime, onAdvance)
   const heartbeats = createHeartbeats(runtime, config, onAdvance)
   const retention = createRetention(runtime, {
     retentionDays: config.eventRetentionDays,
@@ -168,6 +183,7 @@ function composeEvents(runtime: Runtime, config: Config, wakeReaders: () => void
   registerEventMetrics(runtime, tail)
   return {
     tail,
+    /** Sequences the events that a commit added. */
     onCommit: sequencer.wake,
     start() {
       for (const each of [...heartbeats, sequencer, retention]) each.start()
@@ -178,20 +194,20 @@ function composeEvents(runtime: Runtime, config: Config, wakeReaders: () => void
   }
 }
 
-/** The heartbeat on the way that all connections go, and the listener, which may need a way of its own. */
+/** The heartbeat of the connections to the database, and the listener, which may need to bypass a pooler. */
 function createHeartbeats(
   { database, log }: Runtime,
   config: Config,
   onAdvance: () => void,
 ): Loop[] {
   const { transactionPooling } = config.pooler
-  // Through a pooler that assigns connections by transaction, LISTEN needs the server itself.
+  // LISTEN does not work through a pooler in transaction mode, so it needs a direct connection to the server.
   const listenUrl = config.databaseListenUrl ?? (transactionPooling ? undefined : database.url)
   const listen = async (client: Client): Promise<void> => {
     client.on('notification', onAdvance)
-    // The sequencer notifies, once a tick. Payments do not: NOTIFY takes a database-wide lock at the commit.
+    // The sequencer notifies once a tick. Payments do not notify, because NOTIFY takes a database-wide lock at the commit.
     await client.query('listen inflow_event_log')
-    // The log may have grown unnoticed.
+    // The event log may have grown before the connection listened.
     onAdvance()
   }
   const isDirect = listenUrl === database.url
@@ -209,13 +225,54 @@ function createHeartbeats(
   return [heartbeat, createHeartbeat({ ...way, log, onConnect: listen })]
 }
 
+interface PayoutsOptions {
+  readonly config: Config
+  readonly encrypter: Encrypter
+  readonly payments: Payments
+  readonly timeText: TimeText
+}
+
+/** Composes payouts through the banks that can pay. */
+function composePayouts(
+  runtime: Runtime,
+  { config, encrypter, payments, timeText }: PayoutsOptions,
+) {
+  const { bankOf, isSimulated, conditions, recordPayment } = payments
+  const isReal = (bank: BankCode, live: boolean) => live && !isSimulated(bank)
+  return createPayouts(runtime, {
+    bankOf,
+    encrypter,
+    institutions: createInstitutions(config.institutionsFile),
+    isOpen: (bank, live) => !isReal(bank, live) || conditions.get(bank)?.().breaker !== 'open',
+    onPaid: (payout) => creditOwnAccount(runtime, { timeText, recordPayment, isSimulated }, payout),
+    reconcileTimes: config.reconcile,
+  })
+}
+
+/** Reports a simulated payout to one of our virtual accounts as a payment, once, like a real bank would. */
+async function creditOwnAccount(
+  runtime: Runtime,
+  dependencies: Parameters<typeof simulateTransfer>[1],
+  { id, live, bank, destination, amountMinor, sessionId, narration }: Payout,
+): Promise<void> {
+  if (bank === undefined || sessionId === '' || (live && !dependencies.isSimulated(bank))) return
+  const { accountNumber } = destination
+  const transfer = { live, accountNumber, amountMinor, sessionId, payerName: narration }
+  await simulateTransfer(runtime, dependencies, transfer, id).catch((error: unknown) => {
+    runtime.log.debug(
+      { err: error, payoutId: id },
+      'the beneficiary of a simulated payout is no account of ours',
+    )
+  })
+}
+
 type Settings = Parameters<typeof createSignIn>[1]
 
-/** How tokens and sessions are authenticated, and how sessions begin and end. */
+/** Composes the authentication of tokens and sessions, and the sign-in to the console. */
 function composeSessions(runtime: Runtime, options: ServiceOptions, encrypter: Encrypter) {
   const { config, adminToken } = options
   const { idleMs, maxMs } = config.console.sessions
-  const authenticateToken = createAuthenticateToken(runtime, { bootstrapToken: adminToken })
+  const authenticateToken = createAuthenticateToken(runtime, adminToken)
   const settings = { adminToken, idleMs, maxMs, authenticateToken, auditKeys: encrypter }
   const banks = Object.values(config.banks)
   return {
@@ -239,7 +296,7 @@ function composeSessions(runtime: Runtime, options: ServiceOptions, encrypter: E
   }
 }
 
-/** How portals look; undefined: as the console of operators does. */
+/** The branding of portals; undefined: portals look like the console of operators. */
 function brandingOf({ name, logo, color }: Config['console']['portal']) {
   if (name === undefined && logo === undefined && color === undefined) return undefined
   const logoPath = logo === undefined ? '' : LOGO_PATH

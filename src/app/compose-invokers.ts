@@ -21,35 +21,30 @@ import {
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { createAccountRpc } from '../accounts/rpc.ts'
-import type { AuditKeys } from '../auth/audit/audit-hash.ts'
 import type { Actor, InternalCaller } from '../auth/caller.ts'
-import { type PolicyOf, readPolicies } from '../auth/method-policy.ts'
-import type { RateLimits } from '../auth/rate-limits/rate-limits.ts'
+import { type MethodPolicy, type PolicyOf, readPolicies } from '../auth/method-policy.ts'
+import type { Form } from '../auth/rate-limits/rate-limits.ts'
 import { createAdminRpc } from '../auth/rpc.ts'
 import { portalLinkOwner } from '../auth/sessions/portal-links.ts'
-import { idIn, tokenIdOf } from '../auth/tokens/token-secret.ts'
-import {
-  createAuthenticateKey,
-  createFindKey,
-  type KeyUses,
-} from '../businesses/authenticate-key.ts'
+import { idIn } from '../auth/token-secret.ts'
+import { createAuthenticateKey, createFindKey } from '../businesses/authenticate-key.ts'
 import { keyOwner } from '../businesses/keys.ts'
-import type { RequestLog } from '../businesses/request-log.ts'
 import { createBusinessRpc } from '../businesses/rpc.ts'
-import { keyIdOf } from '../businesses/secret-key.ts'
+import { isForeignKey, keyIdOf } from '../businesses/secret-key.ts'
 import type { Config } from '../config/config.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import { eventOwner } from '../events/read-log.ts'
 import { createEventRpc, STREAM_TIMING } from '../events/subscribe.ts'
+import { createStoreListed } from '../notifications/receive-notification.ts'
 import { createNotificationRpc } from '../notifications/rpc.ts'
 import { createOverviewRpc } from '../overview/rpc.ts'
 import { findPayout } from '../payouts/store.ts'
 import type { Runtime } from '../postgres/runtime.ts'
-import { createSemaphore } from '../postgres/semaphore.ts'
+import { createSemaphore, type Semaphore } from '../postgres/semaphore.ts'
 import { requeryAccount } from '../reconciliation/requery-account.ts'
 import { createReconciliationRpc } from '../reconciliation/rpc.ts'
 import { createSandboxRpc } from '../sandbox/rpc.ts'
-import { simulatePayment } from '../sandbox/simulate-payment.ts'
+import { simulatePayment } from '../sandbox/simulate-transfer.ts'
 import {
   authentication,
   type CredentialIdOf,
@@ -70,33 +65,35 @@ import { createThirdPartyRpc } from '../thirdparty/rpc.ts'
 import { findConfirmedAccounts } from '../transactions/find-reported.ts'
 import { createGetTransaction, transactionOwner } from '../transactions/find-transactions.ts'
 import { reverseTransaction } from '../transactions/reverse-transaction.ts'
-import { createDecisions, createHeldPaymentRpc, createTransactionRpc } from '../transactions/rpc.ts'
+import { createHeldPaymentRpc, createTransactionRpc } from '../transactions/rpc.ts'
 import { createSetSplit } from '../transactions/set-split.ts'
-import type { DecisionDependencies } from '../transactions/variance/decide-held.ts'
 import { deliveryOwner, endpointOwner } from '../webhooks/endpoints/list-endpoints.ts'
-import type { Domains } from './compose-domains.ts'
+import type { Domains, ServiceOptions } from './compose-domains.ts'
 import { createReady } from './ready.ts'
-import type { ServiceOptions } from './service-options.ts'
 
-/** How many simulated reversals hold a connection at once. */
+/** The most changes by secret keys to webhooks and accounts that hold a connection at once. */
+const CHANGES_MAX = 4
+
+/** The most decisions about held payments, and closings of accounts by operators, that hold a connection at once. */
+const DECISIONS_MAX = 4
+
+/** The most simulated reversals that hold a connection at once. */
 const SIMULATED_REVERSALS_MAX = 2
 
 type ReversalRequest = Parameters<typeof reverseTransaction>[2]
 
-/** What the implementations of the rpcs need. */
+/** The dependencies of the rpc implementations. */
 interface Dependencies {
   readonly runtime: Runtime
   readonly options: ServiceOptions
   readonly domains: Domains
   readonly encrypter: Encrypter
-  /** Aborts when the service stops: streams then end. */
+  /** Aborts when the service stops, which ends streams. */
   readonly draining: AbortSignal
 }
 
-/** Composes every rpc and the pipeline that its calls pass. */
+/** Composes the implementations of all rpcs, and their pipeline of interceptors. */
 export function composeInvokers(dependencies: Dependencies): readonly Invoker[] {
-  const { runtime, options, encrypter } = dependencies
-  const { keyUses, requests, limits, sessions } = dependencies.domains
   const check = createCheck()
   const implementations = [
     ...paymentServices(dependencies, check),
@@ -104,16 +101,7 @@ export function composeInvokers(dependencies: Dependencies): readonly Invoker[] 
     ...operatorServices(dependencies),
   ]
   const methods = implementations.flatMap(({ service }) => service.methods)
-  const pipeline = composePipeline(runtime, {
-    config: options.config,
-    check,
-    keyUses,
-    requests,
-    limits,
-    sessions,
-    policyOf: readPolicies(methods),
-    auditKeys: encrypter,
-  })
+  const pipeline = composePipeline(dependencies, check, readPolicies(methods))
   return createInvokers(implementations, pipeline)
 }
 
@@ -122,7 +110,7 @@ function paymentServices(dependencies: Dependencies, check: Check): readonly Imp
   const { bankNames } = options.config
   const { aliasOf, settlements } = domains
   const { bankOf, createAccount, recordTokenPayment, recordPayments } = domains.payments
-  const decisions = createDecisions()
+  const decisions = createSemaphore(DECISIONS_MAX)
   return [
     implement(ThirdPartyService, composeThirdPartyRpc(dependencies, decisions)),
     implement(HeldPaymentService, createHeldPaymentRpc(runtime, decisions)),
@@ -130,6 +118,7 @@ function paymentServices(dependencies: Dependencies, check: Check): readonly Imp
       AccountService,
       createAccountRpc(runtime, {
         bankOf,
+        semaphore: decisions,
         encrypter,
         createAccount,
         bankNames,
@@ -157,19 +146,20 @@ function paymentServices(dependencies: Dependencies, check: Check): readonly Imp
 /** The API of external businesses, which calls the use cases of most domains. */
 function composeThirdPartyRpc(
   { runtime, options, domains, encrypter }: Dependencies,
-  decisions: DecisionDependencies,
+  decisions: Semaphore,
 ) {
   const { bankNames } = options.config
   const { timeText, webhooks } = domains
   const { bankOf, createAccount, recordPayment, reconciling } = domains.payments
-  const reversal = { semaphore: createSemaphore(SIMULATED_REVERSALS_MAX) }
+  const reversals = createSemaphore(SIMULATED_REVERSALS_MAX)
   const sandbox = {
     timeText,
     recordPayment,
     getTransaction: createGetTransaction(runtime.database.read),
     reverse: (request: ReversalRequest, actor: Actor) =>
-      reverseTransaction(runtime, reversal, request, actor),
+      reverseTransaction(runtime, reversals, request, actor),
   }
+  const storeListed = createStoreListed(runtime, encrypter)
   return createThirdPartyRpc(runtime, {
     bankOf,
     encrypter,
@@ -180,8 +170,9 @@ function composeThirdPartyRpc(
     webhooks: webhooks.context,
     payouts: domains.payouts.context,
     decisions,
+    changes: createSemaphore(CHANGES_MAX),
     simulatePayment: (...call) => simulatePayment(runtime, sandbox, ...call),
-    requeryAccount: (key) => requeryAccount(runtime, reconciling, key),
+    requeryAccount: (key) => requeryAccount(runtime, { ...reconciling, storeListed }, key),
   })
 }
 
@@ -220,7 +211,7 @@ function operatorServices({
       }),
     ),
     implement(ReconciliationService, createReconciliationRpc(runtime, reconciling)),
-    implement(NotificationService, createNotificationRpc(runtime, { encrypter })),
+    implement(NotificationService, createNotificationRpc(runtime, encrypter)),
     implement(BusinessService, createBusinessRpc(runtime)),
     implement(AdminService, createAdminRpc(runtime, encrypter)),
     implement(SessionService, domains.sessions.rpc),
@@ -228,28 +219,22 @@ function operatorServices({
   ]
 }
 
-interface Options {
-  readonly config: Config
-  readonly check: Check
-  readonly keyUses: KeyUses
-  readonly requests: RequestLog
-  readonly limits: RateLimits
-  readonly policyOf: PolicyOf
-  readonly sessions: Pick<Domains['sessions'], 'authenticateToken' | 'authenticateSession'>
-  readonly auditKeys: AuditKeys
-}
-
 /** The pipeline of every call, whatever its protocol: the first interceptor is the outermost. */
-function composePipeline(runtime: Runtime, options: Options): Pipeline {
+function composePipeline(
+  { runtime, options, domains, encrypter }: Dependencies,
+  check: Check,
+  policyOf: PolicyOf,
+): Pipeline {
   const { database, clock, tracing } = runtime
-  const { config, check, keyUses, limits, policyOf, sessions } = options
+  const { config } = options
+  const { keyUses, requests, limits, sessions } = domains
   const { orm, durablePool, recordingPool } = database
   return {
     beforeDecoding: [
       ...(tracing ? [callTracing(tracing)] : []),
-      requestLog(options.requests.record, policyOf),
+      requestLog(requests.record, policyOf),
       observation(runtime, policyOf, credentialIdOf),
-      limitArrivals(limits, clock, policyOf, credentialIdOf),
+      limitArrivals(limits, clock, policyOf, formOf),
       authentication(
         {
           secretKey: createAuthenticateKey(runtime, {
@@ -261,7 +246,7 @@ function composePipeline(runtime: Runtime, options: Options): Pipeline {
           certificate: createAuthenticateCertificate(config.tlsClientScopes),
         },
         policyOf,
-        options.auditKeys,
+        encrypter,
       ),
       limitCallers(limits, clock),
       limitStreams(config.streamsPerTokenMax),
@@ -270,15 +255,15 @@ function composePipeline(runtime: Runtime, options: Options): Pipeline {
       validation(check),
       tenantScope(
         {
-          key: (id) => keyOwner(orm, id),
-          endpoint: (id) => endpointOwner(orm.em.fork(), id),
-          delivery: (id) => deliveryOwner(orm.em.fork(), id),
-          event: (id) => eventOwner(durablePool, id),
-          transaction: (id) => transactionOwner(durablePool, id),
-          payout: (id) => findPayout(durablePool, id),
-          // Only fields of methods for tokens name a business, and those have no mode.
-          business: async (id) => ({ businessId: id, live: true }),
-          'portal link': (id) => portalLinkOwner(database, id),
+          KEY: (id) => keyOwner(orm, id),
+          ENDPOINT: (id) => endpointOwner(orm.em.fork(), id),
+          DELIVERY: (id) => deliveryOwner(orm.em.fork(), id),
+          EVENT: (id) => eventOwner(durablePool, id),
+          TRANSACTION: (id) => transactionOwner(durablePool, id),
+          PAYOUT: (id) => findPayout(durablePool, id),
+          // Only methods for tokens have fields with the id of a business, and tokens have no mode.
+          BUSINESS: async (id) => ({ businessId: id, live: true }),
+          PORTAL_LINK: (id) => portalLinkOwner(database, id),
         },
         policyOf,
       ),
@@ -287,7 +272,14 @@ function composePipeline(runtime: Runtime, options: Options): Pipeline {
 }
 
 const credentialIdOf: CredentialIdOf = (kind, credential) =>
-  kind === 'secret key' ? keyIdOf(credential) : (tokenIdOf(credential) ?? idIn('ses', credential))
+  kind === 'secret key' ? keyIdOf(credential) : (idIn('tok', credential) ?? idIn('ses', credential))
+
+/** An imported key names no id, but costs a look-up all the same. */
+const formOf = (kind: MethodPolicy['credential'], credential: string): Form =>
+  credentialIdOf(kind, credential) !== undefined ||
+  (kind === 'secret key' && isForeignKey(credential))
+    ? 'well-formed'
+    : 'malformed'
 
 /** Authenticates services by the URI in their certificate. */
 function createAuthenticateCertificate(scopesOf: Config['tlsClientScopes']) {

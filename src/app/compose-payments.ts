@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import { createEndAccounts } from '../accounts/close-account.ts'
-import { type CreateAccountCall, createCreateAccount } from '../accounts/create-account.ts'
+import { createCreateAccount } from '../accounts/create-account.ts'
 import { createFindOpenAccounts } from '../accounts/open-accounts.ts'
 import { createOpenAtBank, createResolveOpenings, trackOpenings } from '../accounts/open-at-bank.ts'
 import { systemActor } from '../auth/caller.ts'
@@ -8,30 +8,24 @@ import type { BankCode, BankConnector, BankOf, IsSimulated } from '../banks/bank
 import { createReportBreakers } from '../banks/breakers.ts'
 import { type BankMetrics, createBankMetrics } from '../banks/metrics.ts'
 import { createSandboxBank } from '../banks/sandbox.ts'
-import { type BankCondition, type ServedBank, serveBanks } from '../banks/serve-banks.ts'
+import { type ServedBank, serveBanks } from '../banks/serve-banks.ts'
 import type { Config } from '../config/config.ts'
 import { newId } from '../core/ids.ts'
-import type { Loop } from '../core/loop.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
-import { createNotifications, type Notifications } from '../notifications/notifications.ts'
+import { createNotifications } from '../notifications/notifications.ts'
 import { createAssignSession } from '../notifications/payment-sessions.ts'
 import { createReversePayment } from '../notifications/process-notification.ts'
+import { createStoreListed } from '../notifications/receive-notification.ts'
 import {
   createRecordConfirmed,
   createRecordUnlessImported,
 } from '../notifications/record-confirmed.ts'
-import { type BatchWatch, createBatchWatch, type ObserveBatches } from '../postgres/batcher.ts'
+import { findPaidReturn } from '../payouts/refund-transaction.ts'
+import { createBatchWatch, type ObserveBatches } from '../postgres/batcher.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import { createReconciliationJob } from '../reconciliation/job.ts'
-import type { ReconcileDependencies } from '../reconciliation/reconcile-statement.ts'
 import { createPaymentCounter } from '../transactions/count-payments.ts'
-import {
-  createRecordPayment,
-  createRecordPayments,
-  type RecordPayment,
-  type RecordPayments,
-  type RecordTokenPayment,
-} from '../transactions/record-payment.ts'
+import { createRecordPayment, createRecordPayments } from '../transactions/record-payment.ts'
 import { createIsReturned } from '../transactions/resolve-unmatched.ts'
 import type { StoredConflict, UnmatchedPayment } from '../transactions/transaction.ts'
 
@@ -39,34 +33,15 @@ interface Options {
   readonly config: Config
   readonly encrypter: Encrypter
   readonly observeBatches: ObserveBatches
-  /** The prefix of a business's account names; throws Fault not_found. */
+  /** Returns the prefix of a business's account names. @throws Fault not_found */
   readonly aliasOf: (businessId: string) => Promise<string>
 }
 
 /** Incoming money: the banks, their virtual accounts and the recording of payments. */
-export interface Payments {
-  readonly bankOf: BankOf
-  readonly isSimulated: IsSimulated
-  readonly createAccount: CreateAccountCall
-  readonly recordPayment: RecordPayment
-  /** Records what internal services report. */
-  readonly recordTokenPayment: RecordTokenPayment
-  readonly recordPayments: RecordPayments
-  /** The batches of `recordPayment`. */
-  readonly batches: BatchWatch
-  readonly notifications: Notifications
-  /** What reconciliation against a bank's statement needs. */
-  readonly reconciling: ReconcileDependencies
-  /** Reports the circuit breakers of this process: each worker has its own. */
-  readonly breakers: Pick<Loop, 'start'>
-  /** What is known of each live bank: its breaker, and whether it denies access. */
-  readonly conditions: ReadonlyMap<BankCode, () => BankCondition>
-  start(): void
-  stop(): Promise<void>
-}
+export type Payments = ReturnType<typeof composePayments>
 
 /** Composes the banks and payments. Sends nothing to a bank before `start`. */
-export function composePayments(runtime: Runtime, options: Options): Payments {
+export function composePayments(runtime: Runtime, options: Options) {
   const { clock, log, metrics } = runtime
   const { durablePool, recordingPool } = runtime.database
   const { config, encrypter, observeBatches, aliasOf } = options
@@ -100,7 +75,11 @@ export function composePayments(runtime: Runtime, options: Options): Payments {
     onConflict,
   })
   const actor = systemActor(encrypter)
-  const reversePayment = createReversePayment(runtime, { isSimulated, actor })
+  const reversePayment = createReversePayment(runtime, {
+    isSimulated,
+    findPaidReturn: (transactionId) => findPaidReturn(durablePool, transactionId),
+    actor,
+  })
   const { live } = served
   const reconciling = {
     live,
@@ -113,6 +92,7 @@ export function composePayments(runtime: Runtime, options: Options): Payments {
   }
   const reconciliation = createReconciliationJob(runtime, {
     ...reconciling,
+    storeListed: createStoreListed(runtime, encrypter),
     times: config.reconcile,
     onMissed: bankMetrics.missing,
     onFinished: bankMetrics.reconciled,
@@ -133,12 +113,17 @@ export function composePayments(runtime: Runtime, options: Options): Payments {
     isSimulated,
     createAccount: createCreateAccount(runtime, { bankOf, openAtBank, encrypter, aliasOf }),
     recordPayment,
+    /** Records payments that internal services report. */
     recordTokenPayment,
     recordPayments: createRecordPayments({ findOpenAccounts, recordPayment: recordTokenPayment }),
+    /** Watches the batches of `recordPayment`. */
     batches,
     notifications,
+    /** The dependencies of reconciliation against a bank's statement. */
     reconciling,
+    /** Reports the circuit breakers of this process: each worker has its own. */
     breakers: reportBreakers,
+    /** The condition of each live bank: its circuit breaker, and whether it denies access. */
     conditions,
     start() {
       openings.start()
@@ -150,7 +135,7 @@ export function composePayments(runtime: Runtime, options: Options): Payments {
       const jobs = [openings, endings, notifications, reconciliation, reportBreakers]
       await Promise.all(jobs.map((job) => job.stop()))
       await served.close()
-      // Their requests have ended, and what became of them is stored.
+      // Waits until the requests of account openings have ended and their results are stored.
       await opening.ended()
     },
   }

@@ -4,18 +4,18 @@ import {
   SplitEntity,
   SplitRecipientEntity,
 } from '../accounts/splits/split.entity.ts'
-import { AuditEntryEntity, AuditHeadEntity, AuditMacEntity } from '../auth/audit/audit.entity.ts'
-import { RateBucketEntity } from '../auth/rate-limits/rate-bucket.entity.ts'
 import {
+  AuditEntryEntity,
+  AuditHeadEntity,
+  AuditMacEntity,
   PortalLinkEntity,
+  RateBucketEntity,
   SessionEntity,
   SignInCodeEntity,
-} from '../auth/sessions/session.entity.ts'
-import { TokenEntity } from '../auth/tokens/token.entity.ts'
-import { BreakerEntity } from '../banks/breaker.entity.ts'
-import { ApiRequestEntity } from '../businesses/api-request.entity.ts'
-import { BusinessEntity } from '../businesses/business.entity.ts'
-import { KeyEntity } from '../businesses/key.entity.ts'
+  TokenEntity,
+} from '../auth/auth.entity.ts'
+import { BreakerEntity } from '../banks/breakers.ts'
+import { ApiRequestEntity, BusinessEntity, KeyEntity } from '../businesses/business.entity.ts'
 import { KeyHolderEntity, MasterKeyEntity } from '../crypto/master-key.entity.ts'
 import {
   ArchivedEntryEntity,
@@ -28,8 +28,7 @@ import {
   SequencerTickEntity,
 } from '../events/event.entity.ts'
 import { NotificationEntity, PaymentKeyEntity } from '../notifications/notification.entity.ts'
-import { PaymentHourEntity } from '../overview/figures/payment-hour.entity.ts'
-import { ReviewNoteEntity } from '../overview/review-note.entity.ts'
+import { PaymentHourEntity, ReviewNoteEntity } from '../overview/overview.entity.ts'
 import {
   FloatEntity,
   PayoutBatchEntity,
@@ -49,7 +48,7 @@ import {
   SettlementPayoutEntity,
 } from '../payouts/payout.entity.ts'
 import type { Entities } from '../postgres/orm.ts'
-import { RunEntity } from '../reconciliation/run.entity.ts'
+import { RunEntity } from '../reconciliation/run-store.ts'
 import {
   DueEntity,
   HolidayEntity,
@@ -60,19 +59,20 @@ import {
 } from '../settlement/settlement.entity.ts'
 import {
   PaymentConflictEntity,
+  PaymentSessionEntity,
+  PaymentVarianceEntity,
+  PostingEntity,
   ReversalEntity,
+  TransactionEntity,
   UnmatchedPaymentEntity,
-} from '../transactions/exceptions.entity.ts'
-import { PostingEntity } from '../transactions/ledger/posting.entity.ts'
-import { PaymentSessionEntity, TransactionEntity } from '../transactions/transaction.entity.ts'
-import { PaymentVarianceEntity } from '../transactions/variance/variance.entity.ts'
+} from '../transactions/transaction.entity.ts'
 import {
   AttemptEntity,
   DeliveryEntity,
   DispatcherEntity,
+  WebhookHourEntity,
 } from '../webhooks/deliveries/delivery.entity.ts'
 import { EndpointEntity, SecretEntity } from '../webhooks/endpoints/endpoint.entity.ts'
-import { WebhookHourEntity } from '../webhooks/webhook-hour.entity.ts'
 
 /** The entities of every domain: the tables of the database. */
 export const ENTITIES: Entities = [

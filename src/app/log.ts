@@ -1,11 +1,11 @@
 import pino, { type DestinationStream, type Logger } from 'pino'
+import { withTimeout } from '../core/concurrency.ts'
 import { currentRequest } from '../core/tracing.ts'
-import { withTimeout } from '../core/with-timeout.ts'
 
 /** How many nested causes of an error are logged. */
 const CAUSES_MAX = 5
 
-/** Fields that are never logged, wherever they come from, such as a library's error. */
+/** Fields that are never logged, even if they come from the error of a library. */
 const PRIVATE_FIELDS = [
   'authorization',
   'password',
@@ -19,7 +19,7 @@ const PRIVATE_FIELDS = [
   'body',
 ]
 
-/** Our own credentials, also of browsers, and those in headers, URLs and PEM. */
+/** Our own credentials, including those of browsers, and credentials in headers, URLs and PEM. */
 const CREDENTIALS =
   /\b(sk_(?:live|test)_[0-9a-z]{10})[\w-]+|\b((?:it|is|ic|pl)_[0-9a-z]{10})[0-9a-z]{16}_[\w-]+|\b(whsec_)[\w+/=-]+|\b(inflow_[a-z]+_)[\w-]{16,}|\b(Bearer +)[^\s"\\]+|(:\/\/[^\s:/@"]*:)[^\s/@"]+(?=@)|(-----BEGIN [A-Z ]*PRIVATE KEY-----)[^"]+?(?=-----END|")/g
 
@@ -28,25 +28,25 @@ const IDENTITY_NUMBERS = /(?<!\d)\d{11}(?!\d)/g
 
 const HIDDEN = '[redacted]'
 
-/** Where the lines of the log go. */
+/** The destination of log lines. */
 interface LogDestination extends DestinationStream {
   /** @param done called when all lines so far are written */
   flush?(done: () => void): void
 }
 
-/** If its reader does not read, the log of a process that exits ends here. */
+/** How long a process that exits waits for the reader of its log. */
 const FLUSH_MS = 500
 
-/** Waits until the log is written, before the process exits: a write in progress could come last or be lost. */
+/** Waits until the log is written, before the process exits: a write in progress could be lost or come out of order. */
 export async function flushLog(log: Logger): Promise<void> {
   await withTimeout(new Promise<void>((resolve) => log.flush(() => resolve())), FLUSH_MS)
 }
 
 /**
- * The log: one JSON object a line. Each log statement chooses its fields; the redaction here is a
- * second safeguard, for library errors that carry more than their text.
+ * Creates the log, with one JSON object a line. Each log statement chooses its fields. The redaction here is a
+ * second safeguard against errors of libraries that have further fields.
  *
- * @param secrets texts that are redacted wherever they appear
+ * @param secrets texts that are redacted everywhere
  */
 export function createLog(
   level: string,
@@ -80,12 +80,12 @@ export function createLog(
   )
 }
 
-/** A line belongs to the request in which it is written. */
+/** The ids of the current request, which each line gets. */
 function requestFields(): Readonly<Record<string, string>> {
   return { ...currentRequest() }
 }
 
-/** The fields of an error that help to find its cause, without its rows, parameters and requests. */
+/** The fields of an error that help to find its cause, without rows, parameters and requests. */
 function describe(error: unknown, causesMax: number): unknown {
   if (!(error instanceof Error)) return { type: typeof error, message: clean(String(error)) }
   const { code, severity, schema, table, column, constraint, routine, syscall } =

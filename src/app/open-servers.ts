@@ -1,15 +1,13 @@
 import type { Logger } from 'pino'
 import { readPolicy } from '../auth/method-policy.ts'
 import type { Config } from '../config/config.ts'
-import { addressRanges, parseAddress } from '../core/addresses.ts'
+import { isWithin } from '../core/addresses.ts'
 import { createRequestIds } from '../core/ids.ts'
-import type { Proxies } from '../server/grpc/server.ts'
 import { type GrpcServer, openGrpcServer } from '../server/grpc/server.ts'
 import type { NotificationReceiver } from '../server/http/bank-notifications.ts'
 import { createHttpApp, type HttpAppOptions, type HttpServer } from '../server/http/http-app.ts'
 import {
   type ConsoleOptions,
-  type Exposition,
   type Operations,
   openHttpServer,
   registerHealth,
@@ -24,38 +22,26 @@ interface ServersOptions<Bank> {
   readonly notifications: NotificationReceiver<Bank>
   /** Undefined: the console is not served. */
   readonly console: ConsoleOptions | undefined
-  readonly exposition: Exposition
-  /** Why the service cannot serve calls now; empty: it can. */
-  readonly ready: () => Promise<readonly string[]>
-  /** What an operator should know although it can. */
-  readonly notes: () => readonly string[]
+  readonly operations: Operations
   readonly log: Logger
   readonly tls: Tls | undefined
 }
 
-/** Where a service listens. */
+/** The ports of a service. */
 export interface Ports {
   readonly httpPort: number
   readonly grpcPort: number
+  /** Undefined: /metrics and /readyz are at the HTTP port. */
   readonly opsPort: number | undefined
 }
 
-/** The servers of a service. */
-interface Servers {
-  readonly http: HttpServer
-  readonly grpc: GrpcServer
-  /** Undefined: its paths are at the HTTP port. */
-  readonly ops: HttpServer | undefined
-}
-
-/** Opens all servers, or none. */
-export async function openServers<Bank>(options: ServersOptions<Bank>): Promise<Servers> {
-  const { config, invokers, notifications, log, tls } = options
+/** Opens all servers, or none if one fails. */
+export async function openServers<Bank>(options: ServersOptions<Bank>) {
+  const { config, invokers, notifications, operations, log, tls } = options
   const { host, opsPort, trustedProxies } = config
   // Several workers listen on the same ports.
   const reusePort = config.workers > 1
   const common = { host, reusePort, requestIds: createRequestIds(), log, tls, limits: config }
-  const operations = { metrics: options.exposition, ready: options.ready, notes: options.notes }
   const opened: (HttpServer | GrpcServer)[] = []
   const opens = async <Server extends HttpServer | GrpcServer>(opening: Promise<Server>) => {
     const server = await opening
@@ -81,9 +67,10 @@ export async function openServers<Bank>(options: ServersOptions<Bank>): Promise<
         invokers,
         port: config.grpcPort,
         reflection: config.grpcReflection,
-        proxies: config.proxyProtocol ? trustedOf(trustedProxies) : undefined,
+        isProxy: config.proxyProtocol ? isWithin(trustedProxies) : undefined,
       }),
     )
+    // Undefined: health and metrics are at the HTTP port.
     const ops =
       opsPort === undefined
         ? undefined
@@ -107,17 +94,7 @@ function isForBusinesses({ method }: Invoker): boolean {
   return readPolicy(method).credential === 'secret key'
 }
 
-function trustedOf(cidrs: readonly string[]): Proxies {
-  const ranges = addressRanges(cidrs)
-  return {
-    isTrusted(text) {
-      const address = parseAddress(text)
-      return address !== undefined && ranges.contains(address)
-    },
-  }
-}
-
-/** Opens the server of OPS_PORT: health, readiness and metrics, away from the public port. */
+/** Opens the server of OPS_PORT, which keeps health, readiness and metrics off the public port. */
 function openOpsServer(options: HttpAppOptions & Operations): Promise<HttpServer> {
   const { app, listen } = createHttpApp(options)
   registerHealth(app)

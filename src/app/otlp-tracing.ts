@@ -25,13 +25,13 @@ import {
 } from '@opentelemetry/sdk-trace'
 import type { Logger } from 'pino'
 import type { TracingConfig } from '../config/tracing-settings.ts'
+import { withTimeout } from '../core/concurrency.ts'
 import type { Attributes, RootOptions, Span, TraceContext, Tracing } from '../core/tracing.ts'
-import { withTimeout } from '../core/with-timeout.ts'
 
-/** How long the last spans have to reach the collector when the service stops. */
+/** How long the last spans may take to reach the collector when the service stops. */
 const CLOSE_MS = 2_000
 
-/** The most calls of a batch. */
+/** The most links of a span: a batch of payments links up to 256 calls. */
 const LINKS_MAX = 256
 
 const KINDS: Readonly<Record<NonNullable<RootOptions['kind']>, ApiKind>> = {
@@ -42,8 +42,8 @@ const KINDS: Readonly<Record<NonNullable<RootOptions['kind']>, ApiKind>> = {
 }
 
 /**
- * Traces over the SDK of OpenTelemetry. It is given everything: no provider is registered for the process, and
- * no context follows asynchronous calls. The queue is bounded, and what does not fit is dropped.
+ * Traces with the OpenTelemetry SDK. All settings are passed explicitly: no global provider is registered, and no context
+ * follows asynchronous calls. The queue is bounded; further spans are dropped.
  */
 export function createOtlpTracing(config: TracingConfig, log: Logger): Tracing {
   const provider = new TracerProvider({
@@ -65,7 +65,7 @@ export function createOtlpTracing(config: TracingConfig, log: Logger): Tracing {
   return {
     start: (name, { parent, ...options } = {}) =>
       new OtlpSpan(tracer, startSpan(tracer, name, options, parent && toApi(parent, true))),
-    // What does not arrive in time is lost with the process.
+    // Spans that do not arrive in time are lost with the process.
     close: async () =>
       void (await withTimeout(
         provider.shutdown().catch(() => undefined),
@@ -125,12 +125,12 @@ function startSpan(
   )
 }
 
-/** @param isRemote whether it is of another process or of another time */
+/** @param isRemote whether the context comes from another process, or was stored earlier */
 function toApi({ traceId, spanId, flags }: TraceContext, isRemote: boolean): SpanContext {
   return { traceId, spanId, traceFlags: flags, isRemote }
 }
 
-/** The sampler that the settings name. Each decides alike for all spans of a trace. */
+/** Creates the configured sampler. Every sampler decides alike for all spans of a trace. */
 function createSampler({ isParentBased, ratio }: TracingConfig['sampler']): Sampler {
   const root = createRoot(ratio)
   return isParentBased ? new ParentBasedSampler({ root }) : root
@@ -141,17 +141,17 @@ function createRoot(ratio: number): Sampler {
   return ratio === 0 ? new AlwaysOffSampler() : new TraceIdRatioBasedSampler(ratio)
 }
 
-/** A collector that is unavailable is reported this often. */
+/** How often an unavailable collector is logged. */
 const LOG_EVERY_MS = 60_000
 
 type ExporterOptions = NonNullable<ConstructorParameters<typeof OTLPTraceExporter>[0]>
 type Result = Parameters<Parameters<SpanExporter['export']>[1]>[0]
 
 /**
- * Posts spans to the collector as JSON. The library reads the same variables of the environment; everything that
- * it would take from there is given to it, so that what was validated is what counts.
+ * Posts spans to the collector as JSON. The library would read the same environment variables itself; all of them are passed
+ * explicitly, so that the validated values are used.
  *
- * @throws Error that names the setting of a file that cannot be read
+ * @throws Error that names the setting of an unreadable file
  */
 function createExporter(config: TracingConfig, log: Logger): SpanExporter {
   const { url, headers, timeoutMs, compression } = config
@@ -162,9 +162,9 @@ function createExporter(config: TracingConfig, log: Logger): SpanExporter {
     url,
     headers: { ...headers },
     timeoutMillis: timeoutMs,
-    // An enumeration of a package that is not for direct use; these are its values.
+    // The enumeration is in an internal package; these are its values.
     compression: compression as NonNullable<ExporterOptions['compression']>,
-    // At the end, all that waits is exported at once.
+    // When the service stops, all waiting batches are exported at once.
     concurrencyLimit: Math.ceil(config.queueMax / config.batchMax) + 1,
     httpAgentOptions: {
       keepAlive: true,
@@ -178,7 +178,7 @@ function createExporter(config: TracingConfig, log: Logger): SpanExporter {
     export(spans: ReadableSpan[], done: (result: Result) => void) {
       exporter.export(spans, (result) => {
         if (result.code !== 0) report(spans.length, result.error)
-        // The processor would only raise the error again, for a handler of the whole process.
+        // With an error, the processor would only call OpenTelemetry's global error handler.
         done({ code: 0 })
       })
     },
@@ -187,7 +187,7 @@ function createExporter(config: TracingConfig, log: Logger): SpanExporter {
   }
 }
 
-/** One line a minute at most, and never what the collector responded. */
+/** Logs at most one line a minute, without the response of the collector. */
 function createFailureLog(log: Logger, collector: string) {
   let sinceMs = Number.NEGATIVE_INFINITY
   let lost = 0

@@ -1,30 +1,21 @@
-import { shareResult } from '../core/shared-result.ts'
-import { withTimeout } from '../core/with-timeout.ts'
+import { shareResult, withTimeout } from '../core/concurrency.ts'
 import { isLogCurrent } from '../events/log-state.ts'
 import type { BatchWatch } from '../postgres/batcher.ts'
 import { newerSchemaQuery } from '../postgres/migrate.ts'
 import type { Database } from '../postgres/orm.ts'
 
-/** An orchestrator waits for a second or two. */
+/** How long a check waits for the database: orchestrators wait for a second or two. */
 const RESPONSE_MS = 1_500
 
-/** The database is asked at most this often. */
+/** The shortest interval between two checks of the database. */
 const CHECK_INTERVAL_MS = 1_000
 
-/** Whether the service can serve calls. */
-interface Ready {
-  /** Why the service cannot serve calls now; empty: it can. Resolves within two seconds, whatever the database does. */
-  reasons(): Promise<readonly string[]>
-  /** What an operator should know although it can, as of the last check. */
-  notes(): readonly string[]
-}
-
-/** Creates the check of `/readyz`. @param stopping aborts when the service is about to stop */
+/** Creates the check behind `/readyz`. @param stopping aborts when the service is about to stop */
 export function createReady(
   { orm, recordingPool }: Database,
   batches: BatchWatch,
   stopping: AbortSignal,
-): Ready {
+) {
   const newerSchema = { ...newerSchemaQuery(orm), query_timeout: RESPONSE_MS }
   let reasons: readonly string[] = []
   let notes: readonly string[] = []
@@ -38,15 +29,17 @@ export function createReady(
     else reasons = ['the event log follows a failover or a restore of the database']
     return { value: undefined, atMs }
   }
-  // Requests share a check, so that a flood of them holds one connection, once a second.
+  // Requests share a check, so that any number of them uses one connection, once a second.
   const checked = shareResult(check, CHECK_INTERVAL_MS)
   return {
-    async reasons() {
+    /** The reasons why calls cannot be served now; empty: the service is ready. Always resolves within two seconds. */
+    async reasons(): Promise<readonly string[]> {
       if (stopping.aborted) return ['the service is stopping']
       const responds = await withTimeout(checked(), RESPONSE_MS).catch(() => false)
       if (!responds) return ['the database does not respond']
       return batches.stuck() ? ['payments wait for the database'] : reasons
     },
+    /** Warnings for operators while the service is ready, from the last check. */
     notes: () => notes,
   }
 }

@@ -1,49 +1,57 @@
+import { randomBytes } from 'node:crypto'
 import { open } from 'node:fs/promises'
-import { resolve } from 'node:path'
+import { join, resolve } from 'node:path'
 import type { Pool } from 'pg'
 import type { Logger } from 'pino'
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import { findLatestDetails } from '../auth/audit/list-audit-entries.ts'
 import { type Actor, BOOTSTRAP, systemActor } from '../auth/caller.ts'
 import { createSignInCode } from '../auth/sessions/sign-in-codes.ts'
-import { readAdministratorRisk } from '../auth/tokens/administrators.ts'
+import { readAdministratorRisk } from '../auth/tokens.ts'
+import { createBusiness } from '../businesses/create-business.ts'
+import { findBusinessNames } from '../businesses/get-business.ts'
 import { type Config, ConfigError } from '../config/config.ts'
 import { exposure, loadEnvFile } from '../config/env-file.ts'
-import { settingRisks, simulatedLiveBanks } from '../config/setting-risks.ts'
 import { secretText } from '../config/settings.ts'
-import { readStartConfig } from '../config/start-settings.ts'
-import { findUnknown, unknownRisk } from '../config/unknown-settings.ts'
+import {
+  findUnknown,
+  readStartConfig,
+  settingRisks,
+  simulatedLiveBanks,
+  unknownRisk,
+} from '../config/start-settings.ts'
 import { systemClock } from '../core/clock.ts'
+import { withTimeout } from '../core/concurrency.ts'
 import { freePorts } from '../core/free-ports.ts'
-import { withTimeout } from '../core/with-timeout.ts'
+import { readIfPresent, writePrivate } from '../core/private-file.ts'
 import { createEncrypter } from '../crypto/encryption.ts'
 import { type EmbeddedPostgres, startEmbedded } from '../postgres/embedded/embedded.ts'
 import { exitOnSignals } from '../postgres/embedded/exit-on-signals.ts'
 import { inTransaction } from '../postgres/in-transaction.ts'
+import { missingDatabase } from '../postgres/is-retryable.ts'
 import { migrate, newestMigration, requireSchema, SchemaError } from '../postgres/migrate.ts'
-import { missingDatabase } from '../postgres/missing-database.ts'
 import { connectionsOfService, type Database, openDatabase, poolSizes } from '../postgres/orm.ts'
 import { readServerRisks } from '../postgres/server-risks.ts'
+import { readServerVersion } from '../postgres/server-state.ts'
 import { requireSettings } from '../postgres/session.ts'
 import { listenFault } from '../server/connections.ts'
 import { isConsoleBuilt } from '../server/http/documents.ts'
 import { openTls } from '../server/tls.ts'
-import { closeOnSignals } from './close-on-signals.ts'
+import { closeOnSignals, type Stoppable } from './close-on-signals.ts'
 import { ENTITIES } from './entities.ts'
 import type { Ports } from './open-servers.ts'
 import { openLog, readKeyRing, startFaults, startInstance, textOf } from './start-instance.ts'
 import { superviseWorkers } from './supervise-workers.ts'
 import { VERSION } from './version.ts'
-import { type Credentials, readAdminToken, writeCredentials } from './write-credentials.ts'
 
-/** Connections of the embedded database that the service leaves to the command line and psql. */
+/** The connections of the embedded database that remain for the command line and psql. */
 const OTHER_CONNECTIONS = 30
 
 /**
- * Runs the service until SIGTERM, SIGINT or the end of its terminal. Prints each fault of the start as one line and
+ * Runs the service until SIGTERM, SIGINT or the end of its terminal. If it cannot start, prints each fault as one line and
  * exits with 1.
  *
- * @param env gets the settings of `--env-file` as well, so that worker processes inherit them
+ * @param env the settings of `--env-file` are added to it, so that worker processes inherit them
  */
 export async function run(env: NodeJS.ProcessEnv, argv: readonly string[] = []): Promise<void> {
   try {
@@ -62,10 +70,10 @@ export async function run(env: NodeJS.ProcessEnv, argv: readonly string[] = []):
   }
 }
 
-/** How long a reader of standard error has to take the faults. */
+/** How long the process waits for a slow reader of standard error. */
 const REPORT_MS = 5_000
 
-/** Prints lines to standard error. @returns once they are written: `process.exit` drops what waits for a slow reader */
+/** Prints lines to standard error, and waits until they are written: `process.exit` would drop unwritten lines. */
 function report(lines: readonly string[]): Promise<void> {
   const text = lines.map((line) => `inflow: ${line}\n`).join('')
   return new Promise((resolve) => process.stderr.write(text, () => resolve()))
@@ -75,7 +83,7 @@ async function serve(given: Config, log: Logger): Promise<void> {
   const config = withPossibleWorkers(given, log)
   const print = (line: string) => process.stdout.write(`${line}\n`)
   const embedded = config.databaseUrl === undefined
-  // Workers read the files themselves; reading them here too finds faults before workers start.
+  // Workers read the files themselves. They are also read here to find faults before workers start.
   const tls = config.tls && openTls(config.tls, log)
   const restoreSignals = exitOnSignals()
   const hasTerminal = await hasControllingTerminal()
@@ -112,7 +120,7 @@ async function serve(given: Config, log: Logger): Promise<void> {
     }
     const serving = { config, database, adminToken, localWebhooks: embedded, log, tls }
     const service = config.workers > 1 ? await serveByWorkers(serving) : await serveHere(serving)
-    // A start that fails has no more than its fault to report.
+    // Read after everything else has started: a start that fails reports only its fault.
     const unadministered = await readAdministratorRisk(database.durablePool, {
       ...config,
       adminToken,
@@ -122,7 +130,7 @@ async function serve(given: Config, log: Logger): Promise<void> {
     await auditSettings(database.durablePool, config, system)
     const urls = urlsOf(config, service)
     const credentials = embedded
-      ? await writeCredentials(config.dataDir, database, systemClock, system, {
+      ? await writeCredentials(config.dataDir, database, system, {
           admin_token: adminToken as string,
           ...urls,
         })
@@ -157,7 +165,7 @@ async function serve(given: Config, log: Logger): Promise<void> {
   }
 }
 
-/** Several processes can share a port on Linux only (SO_REUSEPORT, which distributes connections). */
+/** Uses one process except on Linux, where SO_REUSEPORT distributes connections among processes. */
 function withPossibleWorkers(config: Config, log: Logger): Config {
   if (config.workers === 1 || process.platform === 'linux') return config
   const found = `WORKERS is ${config.workers}, and only Linux distributes connections among processes`
@@ -177,14 +185,7 @@ async function readSystem(config: Config): Promise<Actor> {
 type Serving = Parameters<typeof startInstance>[0]
 
 /** The running service, in this process or in several. */
-interface Running extends Ports {
-  /** Reads the certificates again. */
-  readonly reload: () => void
-  announceStop(): void
-  close(): Promise<void>
-  /** Resolves with the faults when the service cannot go on; a supervisor may start it again. */
-  readonly failed: Promise<readonly string[]>
-}
+type Running = Ports & Stoppable
 
 async function serveHere(serving: Serving): Promise<Running> {
   const { log } = serving
@@ -200,7 +201,7 @@ async function serveHere(serving: Serving): Promise<Running> {
   }
 }
 
-/** Several processes share the ports; each has an operations port of its own. */
+/** Starts worker processes that share the ports; each has an operations port of its own. */
 async function serveByWorkers(serving: Serving): Promise<Running> {
   const { config, database, adminToken, localWebhooks, log } = serving
   const failed = Promise.withResolvers<readonly string[]>()
@@ -220,9 +221,9 @@ async function serveByWorkers(serving: Serving): Promise<Running> {
 }
 
 /**
- * The ports of each worker: they share two, and the operations port of each is OPS_PORT plus the number of workers
- * before it. A port 0 is replaced by a free one, as replacements must listen on the same ports. Processes that share a
- * port would share it with another program that does the same, so it must be free now.
+ * Returns the ports of each worker. Workers share two ports, and the operations port of each is OPS_PORT plus the number of
+ * workers before it. Port 0 is replaced by a free port, because a replaced worker must listen on the same ports. Another
+ * program could also listen on a shared port, so this requires that the ports are free.
  */
 async function choosePorts({ host, workers, ...config }: Config): Promise<Ports[]> {
   const { httpPort, grpcPort, opsPort } = config
@@ -253,7 +254,7 @@ function connectionSettings(config: Config): Readonly<Record<string, string>> {
   return connections > 100 ? { max_connections: `${connections}` } : {}
 }
 
-/** A fault of the database that DATABASE_URL names is reported as a fault of that setting. */
+/** Reports errors of a database that is not embedded as faults of DATABASE_URL. */
 function connect<T>(step: Promise<T>, embedded: boolean): Promise<T> {
   return step.catch((error: unknown) => {
     if (embedded || error instanceof SchemaError) throw error
@@ -273,7 +274,7 @@ function urlsOf(config: Config, service: Ports) {
 }
 
 /**
- * Whether this process belongs to a terminal, which sends SIGHUP when it closes. isTTY does not show that:
+ * Whether this process belongs to a terminal, which sends SIGHUP when it closes. isTTY does not show this, because
  * the output may be piped, as in `npm start | tee log`.
  */
 function hasControllingTerminal(): Promise<boolean> {
@@ -317,12 +318,11 @@ function readyText(
   return lines.join('\n')
 }
 
-/** What the audit log calls the setting. */
+/** The target id of the setting in the audit log. */
 const SETTING = 'ALLOW_SIMULATED_LIVE_ACCOUNTS'
 
 /**
- * Appends to the audit log that live accounts are simulated, at which banks, and later that they no
- * longer are. A start that changes nothing adds nothing.
+ * Appends to the audit log which banks simulate live accounts, if that has changed since the previous start.
  *
  * @param system the service, as the audit log records it
  */
@@ -330,7 +330,7 @@ export async function auditSettings(pool: Pool, config: Config, system: Actor): 
   const banks = simulatedLiveBanks(config)
   const details = banks === undefined ? { value: 'off' } : { value: 'on', banks }
   await inTransaction(pool, async (client) => {
-    // Instances that start together add one entry.
+    // The lock makes instances that start together add only one entry.
     await client.query('select pg_advisory_xact_lock(hashtextextended($1, 0))', [SETTING])
     const latest = await findLatestDetails(client, 'setting.change', SETTING)
     if (latest === JSON.stringify(details)) return
@@ -339,8 +339,68 @@ export async function auditSettings(pool: Pool, config: Config, system: Actor): 
   })
 }
 
+/** The credentials that embedded mode writes to the data folder, ready to use. */
+interface Credentials {
+  readonly business_id: string
+  readonly secret_key: string
+  readonly admin_token: string
+  readonly http_url: string
+  readonly grpc_url: string
+  /** Present if OPS_PORT is set. */
+  readonly ops_url?: string
+}
+
+const CREDENTIALS_FILE = 'credentials.json'
+
+/** The admin token of the data folder, or a new one. */
+async function readAdminToken(dataDir: string): Promise<string> {
+  const stored = await readCredentials(dataDir)
+  return stored?.admin_token ?? `inflow_admin_${randomBytes(32).toString('base64url')}`
+}
+
 /**
- * Returns the URL that signs a browser of this machine in as ADMIN_TOKEN, once.
+ * Writes `credentials.json` (mode 600). The first start creates a demo business; later starts update
+ * the URLs and keep the rest.
+ */
+async function writeCredentials(
+  dataDir: string,
+  database: Database,
+  actor: Actor,
+  fresh: Pick<Credentials, 'admin_token' | 'http_url' | 'grpc_url' | 'ops_url'>,
+): Promise<Credentials> {
+  const stored = await readCredentials(dataDir)
+  const names = await findBusinessNames(database.durablePool, stored ? [stored.business_id] : [])
+  // The business of the file does not exist if the database was deleted after the file was written.
+  const business =
+    stored && names.has(stored.business_id) ? stored : await createDemoBusiness(database, actor)
+  const { business_id, secret_key } = business
+  const credentials = { business_id, secret_key, ...fresh }
+  await writePrivate(dataDir, CREDENTIALS_FILE, `${JSON.stringify(credentials, undefined, 2)}\n`)
+  return credentials
+}
+
+async function createDemoBusiness(database: Database, actor: Actor) {
+  const request = { name: 'Demo Business', alias: 'Demo' }
+  const { business, secretKey } = await createBusiness(
+    { database, clock: systemClock },
+    request,
+    actor,
+  )
+  return { business_id: business.id, secret_key: secretKey }
+}
+
+async function readCredentials(dataDir: string): Promise<Credentials | undefined> {
+  const text = await readIfPresent(join(dataDir, CREDENTIALS_FILE))
+  if (text === undefined) return undefined
+  try {
+    return JSON.parse(text) as Credentials
+  } catch {
+    throw new Error(`${join(dataDir, CREDENTIALS_FILE)} is not JSON; delete it to create a new one`)
+  }
+}
+
+/**
+ * Returns a URL that signs one browser on this machine in with the rights of ADMIN_TOKEN, once.
  *
  * @param system the service, as the audit log records it
  */
@@ -358,26 +418,24 @@ async function createStartLink(
   } as const
   const { urlPath } = await createSignInCode(
     { database, clock: systemClock },
-    { adminToken },
+    adminToken,
     caller,
     system,
   )
   return `${httpUrl}${urlPath}`
 }
 
-/** Logs what has started: versions, mode, ports, and the settings that decide what the service does. */
+/** Logs the start: versions, mode, ports, and the settings that determine what the service does. */
 async function logStart(
   { config, database, log }: { config: Config; database: Database; log: Logger },
   { httpPort, grpcPort, opsPort }: Ports,
 ): Promise<void> {
-  const { rows } = await database.durablePool.query<{ version: string }>(
-    "select current_setting('server_version') as version",
-  )
+  const server = await readServerVersion(database.durablePool)
   log.info(
     {
       version: VERSION,
       node: process.versions.node,
-      postgres: rows[0]?.version,
+      postgres: server.version,
       schema: newestMigration(database.orm),
       database: config.databaseUrl === undefined ? 'embedded' : 'external',
       host: config.host,

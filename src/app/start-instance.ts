@@ -4,12 +4,11 @@ import { type Config, ConfigError } from '../config/config.ts'
 import { systemClock } from '../core/clock.ts'
 import type { KeyRing } from '../crypto/encryption.ts'
 import { readKeyFiles } from '../crypto/key-files.ts'
-import type { Database } from '../postgres/orm.ts'
-import type { Tls } from '../server/tls.ts'
+import type { ServiceOptions } from './compose-domains.ts'
 import { createLog } from './log.ts'
 import type { Service } from './start-service.ts'
 
-/** The process must end within 10 s of a signal; stopping the database gets the rest. */
+/** The time to stop the service. The process must end within 10 s of a signal; the rest is for stopping the database. */
 export const CLOSE_MS = 8_500
 
 /** Linux writes up to this much into a pipe atomically, so lines of several processes do not mix. */
@@ -20,8 +19,8 @@ export function openLog(config: Config, masterKeyText: string | undefined): Logg
   const secrets = [config.adminToken, masterKeyText?.trim()].filter((text) => !!text)
   const shared = config.workers > 1 && { maxWrite: PIPE_BYTES }
   const stderr = pino.destination({ dest: 2, sync: false, ...shared })
-  // Writing to a closed terminal fails. At exit sonic-boom would retry for ever, and the service would
-  // never end.
+  // Writing to a closed terminal fails. At exit, sonic-boom would retry without end, and the process would
+  // never exit.
   let closed = false
   stderr.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code !== 'EIO') throw error
@@ -34,30 +33,25 @@ export function openLog(config: Config, masterKeyText: string | undefined): Logg
       done()
       return
     }
-    // It drains once more after all that waits. Its own `flush` does not wait for a write in progress.
+    // 'drain' is emitted again after all waiting lines are written. `flush` does not wait for a write in progress.
     stderr.once('drain', done)
     stderr.write('')
   }
   return createLog(config.logLevel, secrets as string[], { write, flush })
 }
 
-/** What an instance is started with. */
-interface InstanceOptions {
-  readonly config: Config
-  readonly database: Database
-  readonly adminToken: string | undefined
-  readonly localWebhooks: boolean
-  readonly log: Logger
-  readonly tls: Tls | undefined
-}
+type InstanceOptions = Pick<
+  ServiceOptions,
+  'config' | 'database' | 'adminToken' | 'localWebhooks' | 'log' | 'tls'
+>
 
 /** Starts the service in this process. */
 export async function startInstance(options: InstanceOptions): Promise<Service> {
   const { masterKey, dataDir } = options.config
   const keys = await readKeyRing(options.config)
-  // The first process, which only starts workers, does not need it.
+  // Imported only here, because the first process, which only starts workers, does not need it.
   const { startService } = await import('./start-service.ts')
-  // Otherwise Node writes the compile cache at exit, and the first stop takes seconds longer.
+  // Write the compile cache now: Node would otherwise write it at exit, and the first stop would take seconds longer.
   flushCompileCache()
   return startService({
     ...options,
@@ -68,14 +62,14 @@ export async function startInstance(options: InstanceOptions): Promise<Service> 
   })
 }
 
-/** The master keys: the settings, else the files of the data folder. */
+/** Reads the master keys from the settings, or else from the files of the data folder. */
 export async function readKeyRing(config: Config): Promise<KeyRing> {
   const { masterKey, masterKeyPrevious, dataDir } = config
   if (masterKey === undefined) return readKeyFiles(dataDir)
   return { current: masterKey, others: masterKeyPrevious }
 }
 
-/** One line for each fault, which names the setting that is its cause. */
+/** Returns one line for each fault, with the setting that causes it. */
 export function startFaults(error: unknown): readonly string[] {
   if (error instanceof ConfigError) return error.faults
   return [textOf(error)]

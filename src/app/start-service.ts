@@ -2,66 +2,59 @@ import { readFile } from 'node:fs/promises'
 import { hostname } from 'node:os'
 import type { Pool } from 'pg'
 import type { Logger } from 'pino'
-import { Counter, Gauge, type Registry } from 'prom-client'
+import { Counter, collectDefaultMetrics, Gauge, Registry } from 'prom-client'
 import { beginAuditLog, createAuditExport } from '../auth/audit/export-audit-head.ts'
 import type { Config } from '../config/config.ts'
-import { replicaName } from '../config/replica-urls.ts'
+import { replicaName } from '../config/service-settings.ts'
 import type { TracingConfig } from '../config/tracing-settings.ts'
+import { shareResult } from '../core/concurrency.ts'
 import { newId } from '../core/ids.ts'
-import { type LoopWatch, watchLoops } from '../core/loop-watch.ts'
+import { type LoopWatch, watchLoops } from '../core/loop.ts'
 import { registerSampledGauges } from '../core/sampled-gauges.ts'
 import type { Tracing } from '../core/tracing.ts'
 import { createEncrypter, type Encrypter } from '../crypto/encryption.ts'
 import { createKeyHeartbeat, type KeyHeartbeat } from '../crypto/key-heartbeat.ts'
 import { LOGGED_TIMELINE } from '../events/log-state.ts'
 import { registerPendingMetrics } from '../notifications/held-notifications.ts'
-import { createFiguresJob } from '../overview/figures/figures-job.ts'
+import { createFiguresJob } from '../overview/figures-job.ts'
 import { registerReviewMetrics } from '../overview/list-review-items.ts'
 import { createNoteRetention } from '../overview/update-review-item.ts'
 import { registerPayoutMetrics } from '../payouts/metrics.ts'
 import { createDatabaseClock } from '../postgres/database-clock.ts'
 import { newestMigration } from '../postgres/migrate.ts'
-import { type Database, openReadPool, poolSizes } from '../postgres/orm.ts'
-import { createPartitionJob } from '../postgres/partitions/job.ts'
-import { registerPartitionMetrics } from '../postgres/partitions/metrics.ts'
+import { openReadPool, poolSizes } from '../postgres/orm.ts'
+import { createPartitionJob, registerPartitionMetrics } from '../postgres/partition-job.ts'
 import { observePools } from '../postgres/pool-metrics.ts'
-import type { Replica } from '../postgres/replicas/replica.ts'
-import { createReplicas } from '../postgres/replicas/replicas.ts'
-import { readServerVersion } from '../postgres/replicas/standbys.ts'
+import { createReplicas, type Replica } from '../postgres/replicas.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import { registerDatabaseMetrics } from '../postgres/server-metrics.ts'
-import { createExposition, createMetrics, registerServerMetrics } from '../server/metrics.ts'
+import { readServerVersion } from '../postgres/server-state.ts'
+import type { Exposition } from '../server/http/http-server.ts'
 import { registerCertificateMetrics } from '../server/tls.ts'
 import { registerSettlementMetrics } from '../settlement/overdue.ts'
 import { registerBacklogMetrics } from '../webhooks/backlog-metrics.ts'
-import { composeDomains, type Domains } from './compose-domains.ts'
+import { composeDomains, type Domains, type ServiceOptions } from './compose-domains.ts'
 import { composeInvokers } from './compose-invokers.ts'
-import { encryptedTables } from './encrypted-tables.ts'
-import { openServers } from './open-servers.ts'
-import { partitionedTables } from './partitioned-tables.ts'
+import { openServers, type Ports } from './open-servers.ts'
 import { createReady } from './ready.ts'
-import type { ServiceOptions } from './service-options.ts'
+import { encryptedTables, partitionedTables } from './tables.ts'
 import { VERSION } from './version.ts'
 
-/** How long requests and streams have to end by themselves when the service stops. */
+/** How long requests and streams may take to end by themselves when the service stops. */
 const DRAIN_MS = 3_000
 
 /** A running service. */
-export interface Service {
-  readonly httpPort: number
-  readonly grpcPort: number
-  /** Undefined: /metrics and /readyz are at the HTTP port. */
-  readonly opsPort: number | undefined
-  /** The metrics of this process as they are now: /metrics renders them at most once a second. */
+export interface Service extends Ports {
+  /** The metrics of this process; /metrics renders them at most once a second. */
   readonly metrics: Registry
-  /** Reports that the service is about to stop: it is not ready any more, and goes on serving. */
+  /** Reports that the service is about to stop: it is no longer ready, and continues to serve. */
   announceStop(): void
-  /** Finishes what is in progress, and stops. The database stays open. @returns what it cut */
+  /** Finishes the work in progress, and stops. The database stays open. @returns the number of cut requests and streams */
   close(): Promise<Cut>
 }
 
 /** Requests and streams that had not ended by themselves when the service stopped. */
-export interface Cut {
+interface Cut {
   readonly http_cut: number
   readonly grpc_cut: number
 }
@@ -81,13 +74,14 @@ export async function startService(given: ServiceOptions): Promise<Service> {
   const runtime: Runtime = {
     database: replicas?.database ?? database,
     clock,
+    safeClock: clock.safe,
     log,
     metrics,
     tracing,
     onCommit: () => events.onCommit(),
   }
   const encrypter = createEncrypter(given.masterKey, given.otherKeys)
-  const keyHeartbeat = keysOf(runtime, encrypter, given.rereadKeys)
+  const keyHeartbeat = keysOf(runtime, encrypter, given)
   await keyHeartbeat.start()
   const stopping = new AbortController()
   const drain = new AbortController()
@@ -110,10 +104,12 @@ export async function startService(given: ServiceOptions): Promise<Service> {
       console,
       notifications: payments.notifications,
       invokers: composeInvokers({ runtime, options: given, domains, encrypter, draining }),
-      exposition: createExposition(metrics),
-      ready: ready.reasons,
-      notes: () =>
-        [clock.note(), ...ready.notes(), ...loops.notes()].filter((note) => note !== undefined),
+      operations: {
+        metrics: createExposition(metrics),
+        ready: ready.reasons,
+        notes: () =>
+          [clock.note(), ...ready.notes(), ...loops.notes()].filter((note) => note !== undefined),
+      },
     })
   const { http, grpc, ops } = await clock
     .start()
@@ -167,7 +163,7 @@ export async function startService(given: ServiceOptions): Promise<Service> {
       const uses = [keyUses.stop(), requests.stop()]
       await Promise.all([events.stop(), ...uses, payments.stop(), background.stop()])
       await replicas?.stop()
-      // Last, so that an operator sees the stop.
+      // These close last, so that operators can observe the stop.
       await Promise.all([ops?.close(0), keyHeartbeat.stop(), exchange.stop(), clock.stop()])
       await tracing?.close()
       endMetrics()
@@ -180,7 +176,7 @@ export async function startService(given: ServiceOptions): Promise<Service> {
 function keysOf(
   { database, clock, log }: Runtime,
   encrypter: Encrypter,
-  rereadKeys: ServiceOptions['rereadKeys'],
+  { clock: machineClock, rereadKeys }: ServiceOptions,
 ): KeyHeartbeat {
   return createKeyHeartbeat({
     instance: {
@@ -193,6 +189,7 @@ function keysOf(
     encrypter,
     tables: encryptedTables(database),
     log,
+    clock: machineClock,
     reread: rereadKeys,
     onFirstKey: () => beginAuditLog(database.durablePool, encrypter),
   })
@@ -204,17 +201,11 @@ interface Dependencies {
   readonly encrypter: Encrypter
 }
 
-/** The work that no call waits for. Locks and leases let one instance at a time do what is done once. */
-interface BackgroundWork {
-  start(): void
-  /** Stops the work that is no domain's; the domains stop their own. */
-  stop(): Promise<unknown>
-}
-
-function createBackgroundWork(runtime: Runtime, dependencies: Dependencies): BackgroundWork {
+/** The work that no call waits for. Locks and leases let only one instance at a time do work that must be done once. */
+function createBackgroundWork(runtime: Runtime, dependencies: Dependencies) {
   const { config, domains, encrypter } = dependencies
   const { relay, settlements, payments, payouts } = domains
-  const auditExport = createAuditExport(runtime, { keys: encrypter })
+  const auditExport = createAuditExport(runtime, encrypter)
   const tables = partitionedTables(runtime, config)
   const partitions = createPartitionJob(runtime, tables)
   const figures = createFiguresJob(runtime)
@@ -231,6 +222,7 @@ function createBackgroundWork(runtime: Runtime, dependencies: Dependencies): Bac
       payments.start()
       payouts.start()
     },
+    /** Stops the work that belongs to no domain. The domains stop their own work. */
     stop: () =>
       Promise.all([
         auditExport.stop(),
@@ -243,7 +235,7 @@ function createBackgroundWork(runtime: Runtime, dependencies: Dependencies): Bac
 }
 
 /**
- * Starts tracing, if the settings ask for it. The SDK is loaded only then: that takes a tenth of a second.
+ * Starts tracing if it is configured. The SDK is loaded only then, because that takes a tenth of a second.
  *
  * @throws Error that names the setting of a file that cannot be read
  */
@@ -256,18 +248,8 @@ export async function openTracing(
   return createOtlpTracing(config, log)
 }
 
-/** The database of a service with replicas. */
-interface ReplicatedDatabase {
-  /** Its `read` chooses between the replicas and the primary. */
-  readonly database: Database
-  /** The pools of the replicas, by their names. */
-  readonly pools: ReadonlyMap<string, Pool>
-  start(metrics: Registry): void
-  stop(): Promise<void>
-}
-
-/** Opens the pools of the replicas; undefined: there are none. */
-function composeReplicas(options: ServiceOptions): ReplicatedDatabase | undefined {
+/** Opens the pools of the replicas; undefined: no replicas are configured. */
+function composeReplicas(options: ServiceOptions) {
   const { config, database, log } = options
   const { databaseReadUrls: urls, pooler, workers, databasePoolSize } = config
   if (urls.length === 0) return undefined
@@ -289,9 +271,11 @@ function composeReplicas(options: ServiceOptions): ReplicatedDatabase | undefine
     onRead: (target) => reads.inc({ target }),
   })
   return {
+    /** The database, whose `read` chooses between the replicas and the primary. */
     database: { ...database, read: replicas.read },
+    /** The pools of the replicas, by their names. */
     pools,
-    start(metrics) {
+    start(metrics: Registry) {
       metrics.registerMetric(reads)
       registerReplicaMetrics(metrics, replicas.all)
       replicas.start()
@@ -326,22 +310,69 @@ function registerReplicaMetrics(metrics: Registry, replicas: readonly Replica[])
   )
 }
 
+/** Creates the registry of this process. Its format is that of all its metrics: only OpenMetrics has exemplars. */
+function createMetrics(openMetrics: boolean): Registry {
+  const metrics = new Registry()
+  // The types of prom-client bind a registry to its initial format.
+  if (openMetrics) metrics.setContentType(Registry.OPENMETRICS_CONTENT_TYPE as never)
+  collectDefaultMetrics({ register: metrics })
+  return metrics
+}
+
+/** The shortest interval between two renderings, each of which costs as much as hundreds of look-ups. */
+const RENDER_INTERVAL_MS = 1_000
+
+/** Renders metrics at most once a second. */
+function createExposition(metrics: Registry): Exposition {
+  const read = shareResult(async () => {
+    const atMs = performance.now()
+    return { value: await metrics.metrics(), atMs }
+  }, RENDER_INTERVAL_MS)
+  return { contentType: metrics.contentType, metrics: async () => (await read()).value }
+}
+
+/** Reports the open connections of each server, and the clock of this machine. */
+function registerServerMetrics(
+  metrics: Registry,
+  servers: Readonly<Record<string, { connections(): number }>>,
+  clock: { offsetMs(): number },
+): void {
+  new Gauge({
+    name: 'inflow_clock_offset_seconds',
+    help: "How far this machine's clock is ahead of the database's.",
+    registers: [metrics],
+    collect() {
+      this.set(clock.offsetMs() / 1_000)
+    },
+  })
+  new Gauge({
+    name: 'inflow_connections',
+    help: 'Open connections, by server.',
+    labelNames: ['server'],
+    registers: [metrics],
+    collect() {
+      for (const [server, { connections }] of Object.entries(servers))
+        this.set({ server }, connections())
+    },
+  })
+}
+
 interface MetricsDependencies {
   readonly config: Config
   readonly tls: ServiceOptions['tls']
-  /** Of this process. */
+  /** The loops of this process. */
   readonly loops: LoopWatch
   /** The pools of the replicas, by their names. */
   readonly replicaPools: ReadonlyMap<string, Pool>
-  /** Why the service cannot serve calls now; empty: it can. */
+  /** The reasons why the service cannot serve calls now; empty: it is ready. */
   readonly ready: () => Promise<readonly string[]>
 }
 
 /**
- * Registers the metrics that belong to no unit of work: of the database, the backlogs in it, and the process. What
- * is measured where it happens (calls, payments, attempts, requests to banks) is registered there.
+ * Registers the metrics of the database, its backlogs and the process. The metrics of calls, payments, webhook attempts and
+ * bank requests are registered where they are measured.
  *
- * @returns what ends the measuring
+ * @returns a function that ends the measuring
  */
 function registerMetrics(runtime: Runtime, dependencies: MetricsDependencies): () => void {
   const { config, tls, loops, replicaPools, ready } = dependencies
@@ -389,7 +420,7 @@ function registerBuild({ database, metrics }: Runtime): void {
   let postgres = 'unknown'
   registerSampledGauges(metrics, async () => {
     const found = await readServerVersion(database.durablePool).catch(() => undefined)
-    // An upgrade of the server is rare; while it does not respond, its version is the last one.
+    // Upgrades of the server are rare, so its last known version stays while it does not respond.
     if (found !== undefined) postgres = found.version
     return postgres
   }, [

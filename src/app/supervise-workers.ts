@@ -6,25 +6,25 @@ import { backoffMs } from '../core/backoff.ts'
 import type { FromWorker, ToWorker, WorkerOrder } from './worker.ts'
 
 interface Options {
-  /** One for each worker. */
+  /** The order of each worker. */
   readonly orders: readonly WorkerOrder[]
   readonly log: Logger
-  /** Called with one line for each fault, when no worker is left and none can be started. */
+  /** Called with one line for each fault if all workers have ended and none can be started. */
   readonly onFailure: (faults: readonly string[]) => void
 }
 
 /** Worker processes that listen on the same ports. */
-export interface Workers {
+interface Workers {
   /** Makes the workers read the certificates again. */
   reload(): void
-  /** Reports that the service is about to stop. The workers go on serving, and are still replaced. */
+  /** Reports that the service is about to stop. The workers continue to serve, and are still replaced. */
   announceStop(): void
-  /** Stops the workers when they have finished what is in progress. */
+  /** Stops the workers after they have finished the work in progress. */
   close(): Promise<void>
 }
 
-/** No worker can be started; one line for each fault. */
-export class Unstartable extends Error {
+/** Thrown if no worker can be started; the message has one line for each fault. */
+class Unstartable extends Error {
   override readonly name = 'Unstartable'
   readonly faults: readonly string[]
 
@@ -37,10 +37,10 @@ export class Unstartable extends Error {
 /** A worker that is not ready after this time is killed. */
 const START_TIMEOUT_MS = 60_000
 
-/** Failed starts in a row after which the supervisor gives up, while no worker serves. */
+/** The number of consecutive failed starts after which the supervisor gives up if no worker serves. */
 const FAILURES_MAX = 5
 
-/** The wait before the replacement of a worker that lived shorter than LONG_MS. */
+/** The wait before a worker is replaced that ran for less than LONG_MS. */
 const BACKOFF = { minMs: 100, maxMs: 30_000 }
 const LONG_MS = 10_000
 
@@ -50,18 +50,18 @@ interface Slot {
   child: ChildProcess | undefined
   isReady: boolean
   startedAtMs: number
-  /** How many workers in a row lived shorter than LONG_MS. */
+  /** The number of consecutive workers that ran for less than LONG_MS. */
   shortLives: number
-  /** Why the worker cannot start. */
+  /** The reasons why the worker cannot start. */
   faults: readonly string[]
-  /** Until the worker is replaced. */
+  /** The timer until the worker is replaced. */
   pause: NodeJS.Timeout | undefined
 }
 
 /**
- * Starts the workers, and returns when all of them serve. Each is a complete instance that listens by itself: the
- * system distributes the connections among them (SO_REUSEPORT), and none goes through this process. A worker that
- * ends is replaced; one that hangs keeps its share of new connections until it is killed.
+ * Starts the workers, and returns when all of them serve. Each is a complete instance that listens by itself: the kernel
+ * distributes the connections among them (SO_REUSEPORT), and no connection goes through this process. A worker that ends is
+ * replaced. A worker that hangs keeps its share of new connections until it is killed.
  *
  * @throws Unstartable
  */
@@ -119,7 +119,7 @@ export async function superviseWorkers({ orders, log, onFailure }: Options): Pro
     }
     failedInRow = wasReady ? 0 : failedInRow + 1
     slot.shortLives = wasReady && livedMs > LONG_MS ? 0 : slot.shortLives + 1
-    // While another worker serves, this one is replaced for as long as it takes.
+    // While another worker serves, keep trying to replace this worker.
     const isServed = state === 'serving' && slots.some(({ isReady }) => isReady)
     if (!hasServed || (failedInRow >= FAILURES_MAX && !isServed)) {
       giveUp(faults.length > 0 ? faults : [`worker ${order.number} ended (${reason})`])
@@ -145,11 +145,11 @@ export async function superviseWorkers({ orders, log, onFailure }: Options): Pro
     return allEnded.promise
   }
 
-  // A worker that does not stop in time ends with this process.
+  // Kill workers that do not stop in time when this process exits.
   process.once('exit', () => {
     for (const { child } of slots) child?.kill('SIGKILL')
   })
-  // One first: a setting that no worker can start with is reported once.
+  // Start one worker first, so that a setting that prevents every start is reported once.
   start(slots[0] as Slot)
   try {
     await allReady.promise
@@ -178,7 +178,7 @@ interface Events {
 const PROGRAM = resolve(import.meta.dirname, 'worker.ts')
 
 function forkWorker(order: WorkerOrder, { onReady, onFaults, onEnd }: Events): ChildProcess {
-  // The number is an argument only to show in the list of processes. A worker reuses what this process has compiled.
+  // The number is an argument only so that the process list shows it. Workers use the compile cache of this process.
   const child = fork(PROGRAM, [`${order.number}`], {
     env: { ...process.env, NODE_COMPILE_CACHE: getCompileCacheDir() },
   })
@@ -195,12 +195,12 @@ function forkWorker(order: WorkerOrder, { onReady, onFaults, onEnd }: Events): C
   })
   child.once('exit', (code, signal) => {
     const reason = signal ?? `code ${code}`
-    // Its last messages may not have arrived yet.
+    // The last messages of the worker may not have arrived yet.
     if (child.connected) child.once('disconnect', () => ended.resolve(reason))
     else ended.resolve(reason)
   })
   child.on('error', (error) => {
-    // A process that never started has no exit.
+    // A process that never started emits no 'exit'.
     if (child.pid === undefined) ended.resolve(error.message)
   })
   send(child, order)

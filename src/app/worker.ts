@@ -9,29 +9,29 @@ import type { Ports } from './open-servers.ts'
 import { CLOSE_MS, openLog, startFaults, startInstance } from './start-instance.ts'
 import type { Service } from './start-service.ts'
 
-/** What a worker needs beside its environment: secrets must not show in a process list. */
+/** The options of a worker. They are sent as a message, because arguments and secrets would show in the process list. */
 export interface WorkerOrder {
-  /** From 1; a replacement has the number of the worker that it replaces. */
+  /** Begins with 1; a replacement has the number of the worker that it replaces. */
   readonly number: number
   readonly databaseUrl: string
   readonly adminToken: string | undefined
   /** Whether webhooks may go to this machine over http. */
   readonly localWebhooks: boolean
-  /** Where to listen: none is 0. */
+  /** The ports to listen on; no port is 0. */
   readonly ports: Ports
 }
 
-/** What the supervisor sends: the order first, then what to do. */
+/** The messages of the supervisor: first the order, then commands. */
 export type ToWorker = WorkerOrder | 'reload' | 'announce stop' | 'stop'
 
-/** What a worker sends once it serves, or if it cannot start: one line for each fault. */
+/** The messages of a worker: it serves, or it cannot start, with one line for each fault. */
 export type FromWorker = 'ready' | { readonly faults: readonly string[] }
 
 /** One of several instances that listen on the same ports of a machine: see `supervise-workers.ts`. */
 async function work(env: NodeJS.ProcessEnv): Promise<void> {
-  // A terminal, or a supervisor such as systemd, signals all processes: the first one decides what to do.
+  // A terminal or systemd may signal all processes. The first process decides what to do, so workers ignore signals.
   for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => undefined)
-  // The first process has ended.
+  // A disconnect means that the first process has ended.
   process.once('disconnect', () => process.exit(1))
   const received: ToWorker[] = []
   let receive = (message: ToWorker): void => {
@@ -83,7 +83,7 @@ async function stop(service: Service, database: Database, log: Logger): Promise<
   process.exit()
 }
 
-/** The first process may have ended: then this one is about to end. */
+/** Sends a message. If the first process has ended, the message is lost, and this process is about to exit. */
 function send(message: FromWorker, sent: () => void = () => undefined): void {
   process.send?.(message, sent)
 }

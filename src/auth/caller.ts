@@ -24,7 +24,7 @@ export const SCOPES = [
 
 export type Scope = (typeof SCOPES)[number]
 
-/** The scopes of a secret key. A key without scopes may call what it could before there were any. */
+/** The scopes of a secret key. A key without scopes may call the methods that require no scope of a key. */
 export const KEY_SCOPES = [
   'accounts:read',
   'accounts:create',
@@ -42,17 +42,17 @@ export const KEY_SCOPES = [
 
 export type KeyScope = (typeof KEY_SCOPES)[number]
 
-/** The scope that moves money: a stolen key must not be enough, so only keys that are bound to addresses have it. */
+/** The scope that moves money. Only keys that are bound to addresses have it, so that a stolen key is not enough. */
 export const ADDRESS_BOUND_SCOPE = 'payouts' satisfies KeyScope
 
 /** A business, authenticated by one of its secret keys. */
 export interface BusinessCaller {
   readonly kind: 'business'
   readonly businessId: string
-  /** The mode of the key: true for live, false for test. A mode sees nothing of the other. */
+  /** The mode of the key: true for live, false for test. A key sees only the records of its mode. */
   readonly live: boolean
   readonly keyId: string
-  /** Empty: the methods that are open to keys without scopes. */
+  /** Empty: only the methods that are open to keys without scopes. */
   readonly scopes: ReadonlySet<KeyScope>
   /** Whether the key may be used from some addresses only. */
   readonly isAddressBound: boolean
@@ -60,7 +60,7 @@ export interface BusinessCaller {
   readonly rateLimit: RateLimit | undefined
 }
 
-/** A request with a secret key, once it has its response. */
+/** A completed request with a secret key. */
 export interface AnsweredRequest {
   readonly caller: Pick<BusinessCaller, 'businessId' | 'live' | 'keyId'>
   readonly path: string
@@ -74,7 +74,7 @@ export interface AnsweredRequest {
     readonly code: string
     readonly error: string
     readonly faults: readonly FieldFault[]
-    /** Called if the request is kept. Without secrets and identity numbers. */
+    /** Returns the body without secrets and identity numbers; called only if the request is kept. */
     readonly body: () => string
   }
 }
@@ -83,8 +83,8 @@ export interface AnsweredRequest {
 export interface InternalCaller {
   readonly kind: 'internal'
   /**
-   * `bootstrap` for ADMIN_TOKEN, which has no row; the URI of a certificate; of a session `plk_…` for a
-   * portal link, and `oidc:` and the subject for a user of the OpenID Connect provider.
+   * The id of the token, or `bootstrap` for ADMIN_TOKEN, which has no row; the URI of a certificate; `plk_…` for a session
+   * of a portal link; `oidc:` and the subject for a session of a user of the OpenID Connect provider.
    */
   readonly tokenId: string
   readonly name: string
@@ -93,14 +93,14 @@ export interface InternalCaller {
   readonly businessIds?: ReadonlySet<string> | undefined
   /** When the credential expires, in milliseconds since the Unix epoch; undefined: never. */
   readonly expiresAtMs?: number | undefined
-  /** The session that the call belongs to; undefined: it came with the token itself, or a certificate. */
+  /** The session of the call; undefined: the caller sent the token itself, or a certificate. */
   readonly session?: CallerSession | undefined
 }
 
-/** What a session was begun with. */
+/** The kind of credential that began a session. */
 export type SessionKind = 'token' | 'oidc' | 'portal'
 
-/** A session of the console, whose cookie a call came with. */
+/** The session of the console whose cookie the caller sent. */
 interface CallerSession {
   readonly id: string
   readonly kind: SessionKind
@@ -115,11 +115,11 @@ export type Caller = BusinessCaller | InternalCaller
 /** The caller of the current call; undefined if the method needs no credential. */
 export const callerKey = createContextKey<Caller | undefined>(undefined)
 
-/** Whether a stream may continue. */
+/** Access to the credential of a stream, to end the stream when the credential becomes invalid. */
 export interface CredentialStatus {
   /** Checks whether the credential of the call is still valid. Streams call it periodically. */
   readonly isValid: () => Promise<boolean>
-  /** Ends the call from outside, whatever it or its caller is waiting for. */
+  /** Aborts the call, even while it waits for something or its caller does not read. */
   readonly end: (fault: Fault) => void
 }
 
@@ -129,7 +129,7 @@ export const credentialStatusKey = createContextKey<CredentialStatus>({
   end: () => undefined,
 })
 
-/** Where a call came from. */
+/** The source of a call. */
 export interface CallSource extends TracedCall {
   /** The network address of the peer. */
   readonly address: string
@@ -144,7 +144,7 @@ export const callSourceKey: ContextKey<CallSource | undefined> = createContextKe
 /**
  * Refuses callers without a scope, for parts of a method that need it.
  *
- * @param what the part, as the error text names it
+ * @param what the name of the part in the error text
  * @throws Fault permission_denied
  */
 export function requireScope(context: HandlerContext, scope: Scope, what: string): void {
@@ -179,17 +179,25 @@ export function restrictionOf(values: ContextValues): ReadonlySet<string> | unde
   return caller?.kind === 'internal' ? caller.businessIds : undefined
 }
 
+/** The businesses and modes to select. */
+export interface BusinessScope {
+  /** Undefined: all. */
+  readonly businessIds: readonly string[] | undefined
+  /** Undefined: both modes. */
+  readonly live: boolean | undefined
+}
+
 /** Who made a change, and from where, as the audit log records it. */
 export interface Actor extends CallSource {
   readonly kind: 'token' | 'secret_key' | 'bootstrap' | 'system' | 'command_line'
-  /** The id of the token or key; empty for the other kinds. */
+  /** The id of the token or key; empty for the other kinds of actors. */
   readonly id: string
   readonly name: string
-  /** Authenticate the audit entries of the change. */
+  /** The keys that authenticate the audit entries of the change. */
   readonly auditKeys: AuditKeys
 }
 
-/** The id of the actor's credential; ADMIN_TOKEN has one too. */
+/** The id of the actor's credential, also for ADMIN_TOKEN. */
 export function credentialIdOf({ kind, id }: Actor): string {
   return kind === 'bootstrap' ? BOOTSTRAP : id
 }

@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import type { Clock } from '../core/clock.ts'
+import { growingTo } from '../core/growing-to.ts'
 
 /** How long a credential stays cached. A revoked credential is refused within this time. */
 const CACHED_MS = 800
@@ -15,15 +16,15 @@ export interface Found<Value> {
 }
 
 /**
- * Returns the value of a credential: at once if it was found less than a second ago, else from
- * `find`. Concurrent calls for one credential share one call of `find`.
+ * Returns the value of a credential: from the cache if it was found less than a second ago, otherwise from
+ * `find`. Concurrent look-ups of one credential share one call of `find`.
  */
-export interface CredentialCache<Value> {
+interface CredentialCache<Value> {
   (
     credential: string,
     find: () => Promise<Found<Value> | undefined>,
   ): Value | undefined | Promise<Value | undefined>
-  /** Looks a credential up anew from now on: what look-ups in progress find is not cached. */
+  /** Removes a credential from the cache. The results of look-ups that are in progress are not cached. */
   forget(credential: string): void
 }
 
@@ -41,15 +42,13 @@ interface Lookup<Value> {
 /**
  * Caches credentials by their text, so that a request costs one map look-up. Hashing the text for
  * each request would keep it out of this map but protect nothing: an attacker who reads this memory
- * finds the same texts in the requests. The time of a look-up reveals nothing about a credential
- * either: the map compares texts only if their hashes, seeded per process, are equal. Only
- * credentials that were found are cached, and they are purged when they expire from the cache.
+ * finds the same texts in the requests. The time of a look-up does not reveal a credential either: the map compares texts
+ * only if their hashes, seeded per process, are equal. Only valid credentials are cached, and they are purged when they
+ * expire from the cache.
  */
 export function createCredentialCache<Value>(clock: Clock): CredentialCache<Value> {
   const cache = new LRUCache<string, Cached<Value>>({
-    // It grows with its entries: `max` would allocate all places at the start.
-    maxSize: CREDENTIALS_MAX,
-    sizeCalculation: () => 1,
+    ...growingTo(CREDENTIALS_MAX),
     // lru-cache still returns an entry whose age is exactly the ttl.
     ttl: CACHED_MS - 1,
     ttlAutopurge: true,
@@ -68,9 +67,9 @@ export function createCredentialCache<Value>(clock: Clock): CredentialCache<Valu
     if (found === undefined) return undefined
     const untilMs = found.expiresAtMs ?? Number.POSITIVE_INFINITY
     if (untilMs <= startedMs) return undefined
-    // It took too long, or the credential was forgotten meanwhile.
+    // The credential was forgotten during the look-up, or the look-up took too long.
     if (lookups.get(credential) !== lookup) return found.value
-    // Cached from the start of the look-up: it has not seen a revocation that came after its start.
+    // The time in the cache counts from the start of the look-up, which may not have seen a later revocation.
     cache.set(credential, { value: found.value, startedMs, untilMs }, { start: startedMs })
     return found.value
   }
@@ -94,7 +93,7 @@ export function createCredentialCache<Value>(clock: Clock): CredentialCache<Valu
   return read
 }
 
-/** Whether a time is less than CACHED_MS ago. A clock that was set back must not extend this. */
+/** Whether a time is less than CACHED_MS ago. A time in the future, after the clock was set back, is not recent. */
 function isRecent(thenMs: number, nowMs: number): boolean {
   return thenMs <= nowMs && nowMs < thenMs + CACHED_MS
 }

@@ -7,32 +7,25 @@ import {
   type TenantScope as TenantScopeMessage,
 } from '../../gen/inflow/auth/v1/policy_pb.ts'
 import { assert, Fault } from '../core/errors.ts'
+import { enumName } from '../protobuf/values.ts'
 import { type CredentialStatus, KEY_SCOPES, type KeyScope, SCOPES, type Scope } from './caller.ts'
 
 /** A kind of resource that belongs to a business. */
-export type Resource =
-  | 'key'
-  | 'endpoint'
-  | 'delivery'
-  | 'event'
-  | 'transaction'
-  | 'portal link'
-  | 'business'
-  | 'payout'
+export type Resource = Exclude<keyof typeof ResourceMessage, 'UNSPECIFIED'>
 
-/** Whose a resource is. Neither ever changes. */
+/** The business and mode of a resource; they never change. */
 export interface Owner {
   readonly businessId: string
   /** True in live mode; false in test mode. */
   readonly live: boolean
 }
 
-/** Fields that name resources. */
+/** The request fields that contain the id of a resource. */
 type OwnedFields = Readonly<Record<string, Resource>>
 
 /**
- * How a method is confined to the businesses that a token is restricted to, as
- * `inflow.auth.v1.TenantScope` states it. Fields are named as in TypeScript.
+ * How a method is confined to the businesses of a restricted token, from
+ * `inflow.auth.v1.TenantScope`. Fields have their TypeScript names.
  */
 export type TenantScope =
   | { readonly by: 'unrestricted' }
@@ -41,13 +34,13 @@ export type TenantScope =
   | { readonly by: 'filtered'; readonly field?: string }
   | { readonly by: 'owned'; readonly fields: OwnedFields }
 
-/** The credential that a method needs, with any of `scopes`; a token may have `admin` instead. */
+/** The credential that a method needs, with at least one of `scopes`; a token may have `admin` instead. */
 export type MethodPolicy =
   | {
       readonly credential: 'secret key'
       readonly scopes: readonly KeyScope[]
       readonly openToUnscopedKeys: boolean
-      /** A resource of another business or of the other mode is unknown. */
+      /** The fields with ids of resources. For the caller, resources of other businesses or the other mode do not exist. */
       readonly owned: OwnedFields
     }
   | {
@@ -58,26 +51,13 @@ export type MethodPolicy =
       readonly unrestrictedFields: readonly DescField[]
     }
 
-/** Returns the policy of a method. Every call uses it. */
+/** Returns the policy of a method; called for every call. */
 export type PolicyOf = (method: DescMethod) => MethodPolicy
 
-const RESOURCES: Readonly<Record<ResourceMessage, Resource | undefined>> = {
-  [ResourceMessage.UNSPECIFIED]: undefined,
-  [ResourceMessage.KEY]: 'key',
-  [ResourceMessage.ENDPOINT]: 'endpoint',
-  [ResourceMessage.DELIVERY]: 'delivery',
-  [ResourceMessage.EVENT]: 'event',
-  [ResourceMessage.TRANSACTION]: 'transaction',
-  [ResourceMessage.PORTAL_LINK]: 'portal link',
-  [ResourceMessage.BUSINESS]: 'business',
-  [ResourceMessage.PAYOUT]: 'payout',
-}
-
 /**
- * Reads the policies of all methods from the contract. The service does not start if a method has
- * no policy.
+ * Reads the policies of all methods from the contract.
  *
- * @throws Error when a method has no policy, or its policy does not match its request
+ * @throws Error if a method has no policy, or its policy does not match its request: the service does not start
  */
 export function readPolicies(methods: readonly DescMethod[]): PolicyOf {
   const policies = new Map(methods.map((method) => [method, readPolicy(method)]))
@@ -88,7 +68,7 @@ export function readPolicies(methods: readonly DescMethod[]): PolicyOf {
   }
 }
 
-/** @throws Error when the method has no policy, or its policy does not match its request */
+/** @throws Error if the method has no policy, or its policy does not match its request */
 export function readPolicy(method: DescMethod): MethodPolicy {
   const name = `${method.parent.typeName}.${method.name}`
   if (!hasOption(method, policy)) {
@@ -127,7 +107,7 @@ function readScopes<S extends string>(
   return found
 }
 
-/** Keys are confined to their business and mode by themselves: their requests name no business. */
+/** A key determines the business and mode, so methods for keys state only the fields with ids of resources. */
 function readOwned(method: DescMethod, stated: TenantScopeMessage | undefined): OwnedFields {
   if (stated === undefined) return {}
   const scope = readTenantScope(method, stated.rule)
@@ -151,7 +131,7 @@ function readTenantScope(
       return { by: 'filtered', field: requireField(method, rule.value, 'scalar') }
     case 'owned': {
       const fields = rule.value.resources.map(({ field, resource }) => {
-        const kind = RESOURCES[resource]
+        const kind = enumName(ResourceMessage, resource)
         if (kind === undefined) throw new Error(`${field} of ${method.input.typeName} has no kind`)
         return [requireField(method, field, 'scalar'), kind]
       })
@@ -177,25 +157,17 @@ function findField({ input }: DescMethod, name: string, kind?: DescField['fieldK
 /** How often a stream checks its credential. */
 const CHECK_MS = 800
 
-/** How long a stream has to end by itself. It cannot if its subscriber does not read. */
+/** How long a stream may take to end by itself; it does not end if its subscriber does not read. */
 const END_MS = 250
 
-interface CredentialWatch {
-  /** Aborts when the credential is no longer valid, with the Fault to end the stream with. */
-  readonly revoked: AbortSignal
-  stop(): void
-}
-
 /**
- * Watches the credential of a stream. If the credential is no longer valid and the stream does not
- * end by itself, because its subscriber does not read, the watch ends it.
+ * Watches the credential of a stream. If the credential becomes invalid and the stream does not
+ * end by itself, because its subscriber does not read, this aborts the call.
  *
  * @param ended aborts when the stream has ended
  */
-export function watchCredential(
-  { isValid, end }: CredentialStatus,
-  ended: AbortSignal,
-): CredentialWatch {
+export function watchCredential({ isValid, end }: CredentialStatus, ended: AbortSignal) {
+  /** Aborts when the credential is no longer valid; the reason is the Fault with which the stream has to end. */
   const revoked = new AbortController()
   let checking = false
   let ending: NodeJS.Timeout | undefined

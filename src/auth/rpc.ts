@@ -13,9 +13,9 @@ import { fromTimestamp } from '../protobuf/values.ts'
 import type { AuditEntry, AuditKeys } from './audit/audit-hash.ts'
 import { listAuditEntries } from './audit/list-audit-entries.ts'
 import { verifyAudit } from './audit/verify-audit.ts'
+import type { Token } from './auth.entity.ts'
 import { actorOf, restrictionOf, type Scope } from './caller.ts'
-import type { Token } from './tokens/token.entity.ts'
-import { issueToken, listTokens, revokeToken } from './tokens/tokens.ts'
+import { issueToken, listTokens, revokeToken } from './tokens.ts'
 
 export function createAdminRpc(
   runtime: Runtime,

@@ -1,6 +1,7 @@
+import { createHash, timingSafeEqual } from 'node:crypto'
 import { parsed } from '../config/settings.ts'
 
-/** A JSON object from a bank, as `parseBankJson` returns it, or for a bank. */
+/** A JSON object from a bank, as `parseBankJson` returns it, or a JSON object for a bank. */
 export type BankFields = Readonly<Record<string, unknown>>
 
 function isFields(value: unknown): value is BankFields {
@@ -15,6 +16,10 @@ export function fieldsOf(value: unknown): BankFields | undefined {
 /** @returns the text at `path`, without the spaces that banks pad it with */
 export function textOf(fields: unknown, path: string): string {
   return getPath(fields, path).trim()
+}
+
+export function malformed(name: string, value: string) {
+  return { kind: 'malformed', cause: `${name} is ${JSON.stringify(plainText(value, 80))}` } as const
 }
 
 /** Whether the text is valid as a session id or as a bank's key of a payment. */
@@ -39,10 +44,10 @@ export function parseNaira(text: string): bigint | undefined {
 }
 
 /**
- * Parses a balance, without floats. Other than amounts, balances are negative at times, have more
- * than two decimals, or an exponent: "468520.951" → 46852095n, "1.5E7" → 1500000000n.
+ * Parses a balance without floats. Unlike amounts, balances may be negative, and may have more
+ * than two decimals or an exponent: "468520.951" → 46852095n, "1.5E7" → 1500000000n.
  *
- * @returns kobo, without what is less than one; undefined for another text
+ * @returns whole kobo; undefined if the text is not a number
  */
 export function parseBalance(text: string): bigint | undefined {
   const match = /^(-?)(\d{1,30})(?:\.(\d{1,30}))?(?:[eE]\+?(\d{1,2}))?$/.exec(text)
@@ -101,15 +106,15 @@ function parseFields(text: string): BankFields | undefined {
   }
 }
 
-/** Bounds the regular expressions below: reads this many times the length that is kept. */
+/** Bounds the work of the regular expressions below: this many times the kept length is read. */
 const READ_FACTOR = 4
 
-/** Most texts match this, and then nothing has to be replaced. */
+/** Matches texts in which nothing has to be replaced, as in most texts. */
 const PLAIN = /^(?:[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?)?$/
 
 /**
- * Characters that show nothing, or change how others are shown. U+200C and U+200D stay between letters of the scripts
- * that they join, as in the contract.
+ * Characters that are invisible, or change how other characters are shown. As in the contract, U+200C and U+200D are kept
+ * between letters of the scripts in which they join letters.
  */
 const INVISIBLE =
   /(?![\u200c\u200d])\p{Cf}|(?<![\u0620-\u109f])[\u200c\u200d]|[\u200c\u200d](?![\u0620-\u109f])/gu
@@ -117,9 +122,9 @@ const INVISIBLE =
 const UNPRINTABLE = / *[\p{Cc}\p{Cn}\p{Co}\p{Cs}\p{Zl}\p{Zp}]+ */gu
 
 /**
- * Prepares what a bank or a payer wrote for storage, so that people can read it: removes invisible characters, replaces
- * others that are not printable by spaces (PostgreSQL rejects U+0000 in a text), trims it and truncates it. Money that
- * arrived is recorded whatever is written about it; what the contract refuses in a request is left out here.
+ * Cleans a text of a bank or a payer for storage: removes invisible characters, replaces other characters that are not
+ * printable by spaces (PostgreSQL rejects U+0000 in a text), trims and truncates it. A payment that arrived is recorded
+ * whatever its texts are, so characters that the contract refuses in a request are removed here.
  *
  * @param charactersMax the maximum number of code points
  */
@@ -130,4 +135,13 @@ export function plainText(text: string, charactersMax: number): string {
   if (printable.length <= charactersMax) return printable
   const kept = [...printable].slice(0, charactersMax).join('')
   return kept.replace(/[\s\u200c\u200d]+$/u, '')
+}
+
+/** Compares in constant time, so that the duration reveals neither the first difference nor the lengths. */
+export function equalSecrets(a: string, b: string): boolean {
+  return timingSafeEqual(digest(a), digest(b))
+}
+
+function digest(text: string): Buffer {
+  return createHash('sha256').update(text).digest()
 }

@@ -7,16 +7,16 @@ export const BANK_CODES = ['9PSB', 'SAFEHAVEN', 'PROVIDUS', 'PALMPAY'] as const
 export type BankCode = (typeof BANK_CODES)[number]
 
 /** Facts about a bank that do not depend on its connector. */
-export interface BankFacts {
+interface BankFacts {
   /** Display name, unless `BANK_<CODE>_NAME` is set. */
   readonly name: string
-  /** Six digits, as in interbank session ids. */
+  /** The six-digit code, as in interbank session ids. */
   readonly interbankCode: string
-  /** For NUBAN check digits: three digits for banks, six for other institutions. */
+  /** The code for NUBAN check digits: three digits for banks, six for other institutions. */
   readonly nubanCode: string
 }
 
-/** Codes from the lists of the interbank switch and of the central bank, which disagree. */
+/** The facts about each bank. The codes come from the lists of the interbank switch and of the central bank, which differ. */
 export const BANK_FACTS: Readonly<Record<BankCode, BankFacts>> = {
   '9PSB': { name: '9 Payment Service Bank', interbankCode: '120001', nubanCode: '120001' },
   SAFEHAVEN: { name: 'Safe Haven Microfinance Bank', interbankCode: '090286', nubanCode: '951113' },
@@ -24,7 +24,7 @@ export const BANK_FACTS: Readonly<Record<BankCode, BankFacts>> = {
   PALMPAY: { name: 'PalmPay', interbankCode: '100033', nubanCode: '999991' },
 }
 
-/** The names of the banks as businesses and payers see them: settings, or by default the names in the facts. */
+/** The names of the banks that businesses and payers see: from the settings, or by default from the facts. */
 export type BankNames = Readonly<Record<BankCode, string>>
 
 /** Kinds of identity numbers. */
@@ -32,15 +32,15 @@ export const ID_KINDS = ['nin', 'bvn'] as const
 
 export type IdKind = (typeof ID_KINDS)[number]
 
-/** A verification of the customer that the bank itself has made or begun. */
+/** A verification of the customer that the bank itself has completed or begun. */
 export interface Verification {
-  /** The bank's id of it. */
+  /** The bank's id of the verification. */
   readonly identityId: string
   /** The code that the bank sent to the customer, valid once; empty if the verification is complete. */
   readonly otp: string
 }
 
-/** What an account expects of its payments, as far as a bank can enforce it. */
+/** The terms for payments into an account that a bank may be able to enforce. */
 export interface OrderTerms {
   /** Kobo; undefined: no amount is expected, and the rule is ANY. */
   readonly expectedAmountMinor: bigint | undefined
@@ -51,7 +51,7 @@ export interface OrderTerms {
 /** The account to open. */
 export interface AccountOrder {
   readonly bank: BankCode
-  /** Our reference, `R-…`: the same at every attempt, for banks that accept one. */
+  /** Our reference, `R-…`, for banks that accept one. It is the same at every attempt. */
   readonly reference: string
   readonly accountName: string
   readonly firstName: string
@@ -61,9 +61,9 @@ export interface AccountOrder {
   readonly idType: IdKind | undefined
   readonly idNumber: string | undefined
   readonly verification?: Verification | undefined
-  /** Undefined: a permanent account. A bank does what it can; the rest is decided when payments are recorded. */
+  /** Undefined: a permanent account. Terms that the bank cannot enforce are checked when payments are recorded. */
   readonly terms?: OrderTerms | undefined
-  /** From 1: counts this attempt and every earlier one, whatever their results. */
+  /** The number of this attempt, beginning with 1; earlier attempts count whatever their results. */
   readonly attempt: number
   /** Whether an earlier attempt may have opened the account. */
   readonly repeated: boolean
@@ -75,14 +75,14 @@ export type NextStep =
   | 'retry'
   /** The bank can report the result: see `findOpened`. */
   | 'requery'
-  /** Neither: an operator has to decide. */
+  /** The bank can do neither: an operator has to decide. */
   | 'manual review'
 
-/** A refusal of a bank for a cause that does not pass by itself. */
+/** The scope of a refusal whose cause remains until an operator or the bank removes it. */
 export type Refusal =
-  /** This request, for example a field that the operator's settings add to it. */
+  /** Only this request is refused, for example because of a field that the operator's settings add to it. */
   | 'request'
-  /** Every request: it does not accept our credentials, our signature or our address. */
+  /** Every request is refused: the bank does not accept our credentials, our signature or our address. */
   | 'access'
 
 /** The result of an order to open an account. */
@@ -96,7 +96,7 @@ export type AccountResult =
     }
   /** The bank rejected the customer's details and opened nothing. */
   | { readonly kind: 'rejected'; readonly fields: readonly FieldFault[] }
-  /** Nothing was opened, so a retry is safe. Without a refusal, it was a temporary failure. */
+  /** Nothing was opened, so a retry is safe. Without `refusal`, the failure is temporary. */
   | { readonly kind: 'unavailable'; readonly cause: string; readonly refusal?: Refusal }
   /** The bank may or may not have opened an account. */
   | {
@@ -105,6 +105,10 @@ export type AccountResult =
       readonly next: NextStep
       readonly refusal?: 'access'
     }
+
+export function manualReview(cause: string): AccountResult {
+  return { kind: 'unknown', cause, next: 'manual review' }
+}
 
 /** An open account, with the bank's identifiers. */
 export interface AccountAtBank {
@@ -136,14 +140,14 @@ export interface BankPayment {
 
 /** A bank's callback, as received. */
 export interface BankNotification {
-  /** By lower-case name. */
+  /** The headers by lower-case name. */
   readonly headers: Readonly<Record<string, string | undefined>>
   readonly rawBody: Buffer
   /** The path segment after `notifications/`; empty if there is none. */
   readonly pathSecret: string
 }
 
-/** How a connector reads a notification. */
+/** The result of reading a notification. */
 export type Reading =
   | {
       readonly kind: 'payment'
@@ -171,7 +175,7 @@ export type NotificationOutcome =
   | 'UNAUTHENTICATED'
   /** The bank did not confirm the payment when requeried. */
   | 'UNCONFIRMED'
-  /** Our fault, or the bank could not be requeried: the bank has to send it again. */
+  /** We failed, or the bank could not be requeried: the bank has to send the notification again. */
   | 'RETRY'
 
 /** Our response to a notification, in the bank's format. */
@@ -186,7 +190,7 @@ export type Requery =
   | { readonly kind: 'confirmed'; readonly payment: BankPayment }
   | { readonly kind: 'reversed'; readonly payment: BankPayment }
   | { readonly kind: 'denied'; readonly cause: string }
-  /** No response, or an ambiguous one. */
+  /** There was no response, or an ambiguous one. */
   | { readonly kind: 'unknown'; readonly cause: string; readonly refusal?: 'access' }
 
 /** The result of closing an account. */
@@ -197,7 +201,7 @@ export type Closing =
 /** A page of the payments of a period. */
 export interface PaymentPage {
   readonly payments: readonly BankPayment[]
-  /** The next page; undefined on the last one. */
+  /** The token of the next page; undefined on the last page. */
   readonly next: string | undefined
 }
 
@@ -212,32 +216,32 @@ export interface PaymentListing {
 }
 
 /**
- * Connects to one bank. Its methods return every failure of the bank as a result, timeouts
- * included; they throw only for our own defects.
+ * The connection to one bank. Its methods return every failure of the bank as a result, including time-outs. They throw only
+ * because of our own bugs.
  */
 export interface BankConnector {
   openAccount(order: AccountOrder, signal: AbortSignal): Promise<AccountResult>
-  /** The next step if our process died, or could not store the result of an opening. */
+  /** The next step if our process crashed, or could not store the result of an opening. */
   readonly afterCrash: NextStep
   /**
    * Asks the bank for the result of an opening; absent if the bank has no such call. Returns
-   * `unavailable` only if the bank says that it opened nothing; otherwise `unknown`.
+   * `unavailable` only if the bank states that it opened nothing; otherwise `unknown`.
    */
   readonly findOpened?: (order: AccountOrder, signal: AbortSignal) => Promise<AccountResult>
   /**
    * Asks the bank for the account with a number that an operator learned; absent if the bank has no
-   * such call. Returns `opened` only if it is the account of the order.
+   * such call. Returns `opened` only if the account belongs to the order.
    */
   readonly findNumber?: (
     order: AccountOrder,
     accountNumber: string,
     signal: AbortSignal,
   ) => Promise<AccountResult>
-  /** Whether the bank itself ends an account at the expiry that it was opened with. */
+  /** Whether the bank itself closes an account at the expiry with which the account was opened. */
   readonly fixesExpiry?: true
   /** Absent if the bank cannot close accounts: the account is then blocked on our side. */
   readonly closeAccount?: (account: AccountAtBank, signal: AbortSignal) => Promise<Closing>
-  /** Absent if no money goes out at this bank: for example, its operational account is not set. */
+  /** Absent if payouts through this bank are not possible, for example because the operational account is not set. */
   readonly transfers?: TransferConnector
 }
 
@@ -247,15 +251,15 @@ export interface LiveConnector extends BankConnector {
   read(notification: BankNotification): Reading
   acknowledge(outcome: NotificationOutcome, notification: BankNotification): Acknowledgement
   requery(payment: BankPayment, signal: AbortSignal): Promise<Requery>
-  /** How the bank lists the payments of a period; absent if it cannot. */
+  /** Whether the bank lists the payments of a period as a whole or by account; absent if it cannot list them. */
   readonly listing?: 'by bank' | 'by account'
   readonly listPayments?: (listing: PaymentListing, signal: AbortSignal) => Promise<PaymentPage>
 }
 
-/** What opens an account: the simulated bank of this process, or the connector to the real bank. */
+/** The connector that opens an account: the simulated bank of this process, or the connector to the real bank. */
 export type ConnectorName = 'sandbox' | 'live'
 
-/** The connector that serves a bank. The accounts that it opens remember its name. */
+/** The connector that serves a bank. Its name is stored with the accounts that it opens. */
 export interface NamedConnector {
   readonly name: ConnectorName
   readonly connector: BankConnector
@@ -264,8 +268,8 @@ export interface NamedConnector {
 }
 
 /**
- * Returns the connector that serves a bank in a mode; in test mode that is the sandbox. Undefined if
- * the bank is not live and may not be simulated in live mode.
+ * Returns the connector that serves a bank in a mode; in test mode, this is the sandbox. Undefined if
+ * the bank is not live and must not be simulated in live mode.
  */
 export type BankOf = (account: {
   readonly bank: BankCode
@@ -275,18 +279,26 @@ export type BankOf = (account: {
 /** Whether the sandbox serves a bank in live mode, where it invents account numbers. */
 export type IsSimulated = (bank: BankCode) => boolean
 
-/** At these banks the session id is also the bank's key of a payment. */
+/** The banks at which the session id is also the bank's key of a payment. */
 export const KEYED_BY_SESSION: ReadonlySet<BankCode> = new Set(['9PSB', 'SAFEHAVEN'])
 
-/** An operator has to act first, which takes minutes. */
+/** When to retry after denied access: an operator has to act first, which takes minutes. */
 const RETRY_AFTER_SECONDS = 300
 
 /** Marks a result as denied access; see `Refusal`. */
 export const DENIED = { refusal: 'access' } as const
 
+/** The result of a call that gave no usable response. */
+export function failure<Kind extends string>(
+  kind: Kind,
+  reply: { readonly kind: string; readonly cause: string },
+) {
+  return { kind, cause: reply.cause, ...(reply.kind === 'denied' && DENIED) }
+}
+
 /**
- * What a caller gets if a bank denies this service access: it cannot know the operator's settings, and
- * repeating the request at once changes nothing.
+ * The fault of a call if a bank denies this service access. The caller cannot correct the operator's settings, and an
+ * immediate retry would fail again.
  *
  * @param cause the bank's response, for the log
  */

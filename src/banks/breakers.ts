@@ -1,14 +1,14 @@
+import { defineEntity, p } from '@mikro-orm/core'
 import type { EntityManager } from '@mikro-orm/postgresql'
 import { sql } from 'kysely'
 import { createLoop, type Loop } from '../core/loop.ts'
 import { queriesOf } from '../postgres/queries-of.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import type { BankCode } from './bank.ts'
-import type { BreakerEntity } from './breaker.entity.ts'
 import type { BreakerState } from './http/circuit-breaker.ts'
 import type { BankCondition } from './serve-banks.ts'
 
-/** How often the banks' conditions are looked at. */
+/** How often the conditions of the banks are checked. */
 const INTERVAL_MS = 2_000
 
 interface Options {
@@ -18,8 +18,8 @@ interface Options {
 }
 
 /**
- * Stores which banks have a breaker that is not closed in this process, or deny it access, so that an operator
- * sees the breakers of all processes. While there is none it asks the database nothing.
+ * Stores which banks have a breaker in this process that is not closed, or deny it access, so that operators
+ * see the breakers of all processes. While all breakers are closed, it runs no statement.
  */
 export function createReportBreakers(
   { database: { orm }, log }: Runtime,
@@ -60,7 +60,7 @@ interface TrippedBreaker {
 
 const NOW = sql<Date>`clock_timestamp()`
 
-/** Stores which breakers of a process are not closed and which banks deny it access, in place of those before. */
+/** Replaces the stored breakers of a process that are not closed, and the banks that deny it access. */
 async function replaceBreakers(
   em: EntityManager,
   processId: string,
@@ -94,10 +94,10 @@ async function replaceBreakers(
     .execute()
 }
 
-/** A process that died does not report any more; a few reports may be lost. */
+/** A report expires after this time, because a crashed process sends no further reports; a few reports may be lost. */
 const REPORT_SECONDS_MAX = 30
 
-/** The banks whose circuit breaker is not closed, or that deny access, as every running process finds them. */
+/** Lists the banks whose circuit breaker is not closed, or that deny access, by running process. */
 export function listBreakers(em: EntityManager) {
   return queriesOf<typeof BreakerEntity>(em)
     .selectFrom('bank_breaker')
@@ -111,3 +111,22 @@ export function listBreakers(em: EntityManager) {
     .orderBy('openedAt')
     .execute()
 }
+
+/**
+ * A live bank whose circuit breaker is not closed in a process of the service, or that denies this process access.
+ */
+export const BreakerEntity = defineEntity({
+  name: 'BankBreaker',
+  tableName: 'bank_breaker',
+  properties: {
+    bank: p.text().$type<BankCode>().primary(),
+    processId: p.text().primary(),
+    state: p.text().$type<BreakerState>(),
+    /** The reason why the bank denied the latest call access; empty if it did not. */
+    denial: p.text().default(''),
+    /** When the breaker opened, or the bank began to deny access. */
+    openedAt: p.datetime(3),
+    /** The time of the last report, by the clock of the database. A crashed process sends no further reports. */
+    seenAt: p.datetime(3),
+  },
+})

@@ -1,11 +1,11 @@
 /**
- * The institutions at the interbank switch (NIP), a line each: six digits, the central bank's three digits if it is a
- * commercial bank, and the name. `MFB` is short for "Microfinance Bank".
+ * The institutions at the interbank switch (NIP), one on each line: the six-digit NIP code, the three-digit code of the
+ * central bank if the institution is a commercial bank, and the name. `MFB` is short for "Microfinance Bank".
  *
- * Source: lists of the switch's institutions that public integrations show, as of 2024 and 2025 (of Providus, Spotflow
- * and Purs, among others); the three digits are the central bank's. Where lists disagree, the row has what at least two
- * of them have, and the newer name of an institution that was renamed. At least one public list has its names slipped
- * by a row between 090160 and 090391. Institutions whose licence was revoked by then are left out.
+ * Source: lists of NIP institutions in public integrations, as of 2024 and 2025 (Providus, Spotflow and Purs, among
+ * others). Where lists disagree, the row has the value of at least two lists, and the newer name of a renamed institution.
+ * In at least one public list, the names between 090160 and 090391 are shifted by a row. Institutions whose licence was
+ * revoked by then are left out.
  */
 export const INSTITUTION_ROWS = `
 000001 232 Sterling Bank

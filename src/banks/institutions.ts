@@ -5,22 +5,22 @@ import { isNuban } from './nuban.ts'
 
 /** An institution at the interbank switch (NIP). */
 export interface Institution {
-  /** Six digits. */
+  /** The six-digit NIP code. */
   readonly code: string
   readonly name: string
-  /** The central bank's three digits, for check digits; undefined unless it is a commercial bank. */
+  /** The three-digit code of the central bank, for check digits; undefined unless it is a commercial bank. */
   readonly nubanCode: string | undefined
 }
 
-/** The institutions that transfers may go to. */
+/** The institutions to which transfers can go. */
 export interface Institutions {
   /** Sorted by name. */
   list(): readonly Institution[]
-  /** @param code six digits, or the central bank's three */
+  /** @param code the six-digit NIP code, or the three-digit code of the central bank */
   find(code: string): Institution | undefined
 }
 
-/** Why a file of institutions cannot be used: the rest of a sentence that begins with the setting. */
+/** Why a file of institutions cannot be used. The message continues a sentence that begins with the name of the setting. */
 export class InstitutionsFileError extends Error {
   override readonly name = 'InstitutionsFileError'
 }
@@ -28,8 +28,8 @@ export class InstitutionsFileError extends Error {
 /**
  * The known institutions.
  *
- * @param file CSV in UTF-8 with the header `code,name,nuban_code`, whose rows replace those with the same code, or are
- *   added; `nuban_code` may be empty
+ * @param file CSV in UTF-8 with the header `code,name,nuban_code`. A row replaces the institution with the same code, or
+ *   is added; `nuban_code` may be empty
  * @throws InstitutionsFileError that names the line
  */
 export function createInstitutions(file?: string): Institutions {
@@ -61,7 +61,7 @@ export function createInstitutions(file?: string): Institutions {
  * The institution of simulated payers, so that simulated payments can be refunded. It is not listed, and no real bank
  * knows it: only simulated transfers reach it.
  */
-const SANDBOX_BANK: Institution = {
+export const SANDBOX_BANK: Institution = {
   code: '000000',
   name: 'Sandbox Bank',
   nubanCode: undefined,

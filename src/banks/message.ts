@@ -11,6 +11,11 @@ export function toBankCode(bank: Bank): BankCode {
   return code
 }
 
+/** The bank that a filter names; undefined for UNSPECIFIED, which means any. */
+export function toBankFilter(bank: Bank): BankCode | undefined {
+  return bank === Bank.BANK_UNSPECIFIED ? undefined : toBankCode(bank)
+}
+
 export function fromBankCode(code: BankCode): Bank {
   return Bank[`BANK_${code}`]
 }

@@ -99,7 +99,7 @@ export function createBankMetrics(register: Registry) {
     labelNames: ['bank'],
     registers,
   })
-  // From the start, because Prometheus sees no increase from absent to 1.
+  // All series begin at 0, because Prometheus does not count the step from absent to 1 as an increase.
   for (const bank of BANK_CODES) {
     for (const counter of [unmatched, conflicts]) counter.inc({ bank }, 0)
     for (const outcome of OUTCOMES) {
@@ -116,7 +116,7 @@ export function createBankMetrics(register: Registry) {
     breaker: (bank: BankCode, state: () => BreakerState) => void breakers.set(bank, state),
     /** @param isDenied called whenever the metrics are collected */
     accessDenied: (bank: BankCode, isDenied: () => boolean) => void denials.set(bank, isDenied),
-    /** @param outcome its result; `REFUSED` if it was rejected before it was read */
+    /** @param outcome the result of the notification; `REFUSED` if it was rejected before it was read */
     notification(bank: BankCode, outcome: string, atMs: number): void {
       notifications.inc({ bank, outcome })
       if (!UNTRUSTED_OUTCOMES.has(outcome)) last.set({ bank }, atMs / 1_000)

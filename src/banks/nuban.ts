@@ -15,7 +15,7 @@ export function nuban(institutionCode: string, serial: number): string {
   return digits + checkDigit(institutionCode + digits)
 }
 
-/** Whether a ten-digit number has a valid check digit. Real banks issue some without one. */
+/** Whether a ten-digit number has a valid check digit. Real banks also issue some numbers without one. */
 export function isNuban(institutionCode: string, accountNumber: string): boolean {
   return (
     /^\d{10}$/.test(accountNumber) &&

@@ -3,6 +3,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
 import type { Pool } from 'pg'
 import type { Clock } from '../core/clock.ts'
+import { INT64_MAX } from '../core/money.ts'
 import type { AccountOrder, AccountResult, BankConnector } from './bank.ts'
 import { BANK_FACTS } from './bank.ts'
 import { createInstitutions, isNubanFault } from './institutions.ts'
@@ -25,26 +26,26 @@ export const MAGIC_PHONES = {
   respondsLate: '08000000003',
   /** Always rejects the customer's identity number. */
   rejects: '08000000004',
-  /** Always refuses, for a cause that is not the customer's. */
+  /** Always refuses, for a cause that does not concern the customer. */
   refusesAlways: '08000000005',
 } as const
 
 /**
- * Account numbers that make a transfer of the sandbox go wrong, without their last digit: with any
- * last digit they do, so that the number can be valid at any bank.
+ * Prefixes of account numbers that make a transfer of the sandbox go wrong. They are followed by any last
+ * digit, so that the check digit can be valid at any bank.
  */
 export const MAGIC_ACCOUNTS = {
-  /** Is accepted, and paid after five seconds. */
+  /** The transfer is accepted, and paid after five seconds. */
   paysLate: '000000001',
   /** The beneficiary's bank rejects it. */
   rejects: '000000002',
-  /** No response; the bank finds it paid after five seconds. */
+  /** There is no response; a status query finds the transfer paid after five seconds. */
   timesOut: '000000003',
-  /** No response, and the bank never finds it: an operator has to decide. */
+  /** There is no response, and status queries never find the transfer: an operator has to decide. */
   getsLost: '000000004',
   /** The name enquiry finds no account, and a transfer is rejected. */
   isUnknown: '000000005',
-  /** Is paid, and sent back a minute later. */
+  /** The transfer is paid, and sent back a minute later. */
   returns: '000000006',
 } as const
 
@@ -53,13 +54,13 @@ const LATE_MS = 2_000
 
 /**
  * A simulated bank inside this process. It opens accounts with valid account numbers, and pays
- * transfers from a float that never ends.
+ * transfers from an unlimited float.
  */
 export function createSandboxBank(pool: Pool, clock: Clock): BankConnector {
   const nextSerial = createSerials(pool)
   return {
     transfers: createTransfers(clock),
-    // An opening that crashed leaves nothing behind but an unused serial.
+    // A crashed opening leaves only an unused serial behind.
     afterCrash: 'retry',
     async openAccount(order, signal) {
       const failure = await simulateFailure(order, signal)
@@ -123,17 +124,16 @@ function createSerials(pool: Pool): () => Promise<number> {
 const PAYS_AFTER_MS = 5_000
 const RETURNS_AFTER_MS = 60_000
 
-/** Short, so that a lost transfer soon waits for an operator. */
+/** Short, so that a lost transfer soon goes to manual review. */
 const CONSISTENCY_MS = 8_000
 
-const FLOAT_MINOR = 1_000_000_000_000n
-
-/** More transfers than are sent within a minute. */
+/** More transfers than one process sends within a minute. */
 const SENT_MAX = 10_000
 
 /**
- * Every result follows from the account number and from how long ago the transfer was sent. Only this
- * process remembers when it sent one: others, and this one after a restart, take it for long ago.
+ * The result of a transfer depends only on the account number and on how long ago it was sent. The sending time
+ * is kept in the memory of the process that sent it. Other processes, and this one after a restart, assume
+ * that it was long ago.
  */
 function createTransfers(clock: Clock): TransferConnector {
   const institutions = createInstitutions()
@@ -160,15 +160,13 @@ function createTransfers(clock: Clock): TransferConnector {
       return found.kind === 'not found' ? { ...found, kind: 'unknown' } : found
     },
     async find(order) {
-      // Asked after a restore, about what may never have been sent.
-      const isUncertain = order.searchFromMs !== undefined
-      if (isUncertain && !sentAtMs.has(order.reference)) {
+      if (order.mayBeUnsent && !sentAtMs.has(order.reference)) {
         return { kind: 'not found', cause: 'the simulated bank does not know the transfer' }
       }
       return stateAt(order, ageMs(order))
     },
     async readFloat() {
-      return { kind: 'read', availableMinor: FLOAT_MINOR }
+      return { kind: 'read', availableMinor: INT64_MAX }
     },
   }
 }
@@ -198,7 +196,7 @@ function isMagic(accountNumber: string, kind: keyof typeof MAGIC_ACCOUNTS): bool
   return accountNumber.slice(0, -1) === MAGIC_ACCOUNTS[kind]
 }
 
-/** 30 digits, always the same for a reference. No institution has the code that they begin with. */
+/** 30 digits that are always the same for a reference. They begin with a code that no institution has. */
 function sessionIdOf({ reference }: TransferOrder): string {
   const hash = createHash('sha256').update(reference).digest('hex').slice(0, 20)
   return `999999${BigInt(`0x${hash}`).toString().slice(-24).padStart(24, '0')}`

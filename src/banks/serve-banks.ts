@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { createNameResolver } from '../core/addresses.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import { BANK_CODES, type BankCode, type LiveConnector } from './bank.ts'
+import type { LiveBank } from './connectors.ts'
 import type { BankApi } from './http/bank-http.ts'
 import type { BreakerState } from './http/circuit-breaker.ts'
 import {
@@ -9,7 +10,6 @@ import {
   createBankHttp,
   type PooledBankHttp,
 } from './http/create-bank-http.ts'
-import type { LiveBank } from './live-bank.ts'
 import type { BankMetrics } from './metrics.ts'
 
 /** A live bank with its connector. */
@@ -22,10 +22,10 @@ export interface ServedBank {
   readonly requery: boolean
 }
 
-/** How a bank treats the calls of this process. */
+/** The condition of a bank for this process: its circuit breaker, and whether it denies access. */
 export interface BankCondition {
   readonly breaker: BreakerState
-  /** Why it denied the latest call access; empty if it did not. */
+  /** The reason why the bank denied the latest call access; empty if it did not. */
   readonly denial: string
 }
 
@@ -70,7 +70,7 @@ export function serveBanks(runtime: Runtime, { liveBanks, metrics }: Options): S
     conditions.set(code, condition)
     metrics.breaker(code, () => condition().breaker)
     metrics.accessDenied(code, () => condition().denial !== '')
-    // A call sends one request, and another one before it where it needs a token.
+    // A call sends one request, and before it another one if it needs a token.
     const callTimeoutMs = 2 * limits.timeoutMs
     live.set(code, { connector, callTimeoutMs, allowedCidrs, requery })
   }
@@ -86,7 +86,7 @@ interface ServedApi extends BankApi {
   condition(): BankCondition
 }
 
-/** @returns creates the client of one API of a bank */
+/** @returns a function that creates the client of an API of a bank */
 function createApis({ clock, log }: Runtime, metrics: BankMetrics) {
   const resolve = createNameResolver()
   return (bank: BankCode, baseUrl: string, limits: BankHttpLimits): ServedApi => {
@@ -120,7 +120,7 @@ function createApis({ clock, log }: Runtime, metrics: BankMetrics) {
   }
 }
 
-/** A bank is as bad as the worst of its APIs. */
+/** The condition of a bank is the worst condition of its APIs. */
 function worstOf(apis: readonly ServedApi[]): BankCondition {
   const all = apis.map((api) => api.condition())
   const tripped = (['open', 'half-open'] as const).find((state) =>

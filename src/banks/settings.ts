@@ -1,8 +1,9 @@
+import { createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto'
 import { isIPv4 } from 'node:net'
 import { z } from 'zod'
 import { integer, isSecret, type ReadSettings, type Settings, secret } from '../config/settings.ts'
 
-/** An https URL without credentials, query or fragment; at this machine also http. */
+/** An https URL without credentials, query or fragment; http is allowed only on this machine. */
 export const url = z
   .string('is required: a URL such as https://bank.example')
   .refine(isPlainUrl, {
@@ -28,10 +29,9 @@ export function path(defaultPath: string) {
 }
 
 /**
- * Reads settings that are given together or not at all: once a required one is set, all of them
- * have to be.
+ * Reads settings that have to be set together or not at all: if one required setting is set, all have to be set.
  *
- * @returns undefined if one is invalid or missing; an empty object if none is set
+ * @returns undefined if a setting is invalid or missing; an empty object if none is set
  */
 export function readOptional<Schema extends z.ZodObject>(
   read: ReadSettings,
@@ -55,10 +55,58 @@ function isPlainUrl(text: string): boolean {
   return /^https?:$/.test(protocol) && username + password + search + hash === ''
 }
 
-/** Keys and customers' identity numbers are sent to it. */
+/** Whether requests to a URL are encrypted or stay on this machine, because they contain keys and identity numbers. */
 function isConfidential(text: string): boolean {
   const { protocol, hostname } = new URL(text)
   const isLoopback =
     ['localhost', '[::1]'].includes(hostname) || (isIPv4(hostname) && hostname.startsWith('127.'))
   return protocol === 'https:' || isLoopback
+}
+
+type Encoding = 'pkcs8' | 'pkcs1' | 'spki'
+
+/**
+ * Parses a private RSA key as banks' portals show it: PEM (line ends may be written as `\n`), or
+ * the bare base64 of its DER.
+ *
+ * @returns undefined unless the text is a private RSA key
+ */
+export function parsePrivateKey(text: string): KeyObject | undefined {
+  if (isPem(text)) return attempt(() => createPrivateKey(withLineEnds(text)))
+  return (
+    attempt(() => createPrivateKey(derOf(text, 'pkcs8'))) ??
+    attempt(() => createPrivateKey(derOf(text, 'pkcs1')))
+  )
+}
+
+/** Parses a public RSA key in the same formats. */
+export function parsePublicKey(text: string): KeyObject | undefined {
+  // Node would accept a private key, because it contains the public key; but the operator has confused them.
+  if (parsePrivateKey(text)) return undefined
+  if (isPem(text)) return attempt(() => createPublicKey(withLineEnds(text)))
+  return (
+    attempt(() => createPublicKey(derOf(text, 'spki'))) ??
+    attempt(() => createPublicKey(derOf(text, 'pkcs1')))
+  )
+}
+
+function isPem(text: string): boolean {
+  return text.includes('-----BEGIN')
+}
+
+function withLineEnds(text: string): string {
+  return text.replaceAll('\\n', '\n')
+}
+
+function derOf<E extends Encoding>(text: string, type: E) {
+  return { key: Buffer.from(text.replace(/\s/g, ''), 'base64'), format: 'der' as const, type }
+}
+
+function attempt(read: () => KeyObject): KeyObject | undefined {
+  try {
+    const key = read()
+    return key.asymmetricKeyType === 'rsa' ? key : undefined
+  } catch {
+    return undefined
+  }
 }

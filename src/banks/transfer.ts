@@ -1,15 +1,15 @@
-/** What connects payouts to a bank: name enquiry, transfer, status and float. */
+/** The interface between payouts and a bank: name enquiry, transfer, status and float. */
 
 /** An account at any Nigerian institution. */
 export interface TransferAccount {
-  /** The institution's six digits at the interbank switch (NIP). */
+  /** The six-digit NIP code of the institution. */
   readonly bankCode: string
   readonly accountNumber: string
 }
 
 /**
- * A transfer out of the operator's account. The same order is sent, and asked about, with the same
- * reference for life.
+ * A transfer out of the operator's account. An order is always sent, and looked up, with the same
+ * reference.
  */
 export interface TransferOrder {
   /** Our reference at the bank: 24 to 30 characters of A–Z and 0–9. */
@@ -19,12 +19,16 @@ export interface TransferOrder {
   readonly beneficiary: TransferAccount & { readonly accountName: string }
   readonly narration: string
   /**
-   * What the same bank's name enquiry returned for its transfers; empty if it needs nothing, or none
-   * was made.
+   * The reference of a name enquiry at the same bank; empty if the bank needs none for transfers, or no
+   * enquiry was made.
    */
   readonly enquiryReference: string
-  /** For banks that search their list: since when it may have been sent, if the enquiry does not show it. */
-  readonly searchFromMs?: number
+  /** The earliest time at which the transfer may have been sent, for connectors that search the bank's list. */
+  readonly searchFromMs: number
+  /** How old the bank's list may be that a connector has read before; absent: it has to be current. */
+  readonly listAgeMsMax?: number
+  /** The transfer may never have been sent: the database was restored or failed over. */
+  readonly mayBeUnsent?: boolean
 }
 
 export type NameEnquiry =
@@ -33,7 +37,7 @@ export type NameEnquiry =
   | { readonly kind: 'not found'; readonly cause: string }
   | { readonly kind: 'unavailable'; readonly cause: string; readonly refusal?: 'access' }
 
-/** What is known of a transfer. Only what the bank states clearly is final. */
+/** The known state of a transfer. A state is final only if the bank states it clearly. */
 export type TransferState =
   /** `sessionId` is the interbank id; empty if the bank gives none. */
   | { readonly kind: 'paid'; readonly sessionId: string }
@@ -43,25 +47,34 @@ export type TransferState =
       readonly cause: string
       readonly reason: 'insufficient_float' | 'beneficiary_rejected' | 'bank_rejected'
     }
-  /** The bank accepted it and has not finished. */
+  /** The bank has accepted the transfer and not finished it. */
   | { readonly kind: 'pending'; readonly cause: string }
-  /** The bank paid it and the beneficiary's bank sent it back. */
+  /** The bank paid the transfer, and the beneficiary's bank sent the money back. */
   | { readonly kind: 'returned'; readonly cause: string }
   /**
-   * Nothing usable: a timeout, a broken connection, a 5xx, an unreadable response, or one about
+   * No usable response: a timeout, a broken connection, a 5xx, an unreadable response, or a response about
    * another reference, amount or account than ours.
    */
-  | { readonly kind: 'unknown'; readonly cause: string; readonly refusal?: 'access' }
+  | {
+      readonly kind: 'unknown'
+      readonly cause: string
+      readonly refusal?: 'access'
+      /** The connector is reading the bank's list, and has the result soon. */
+      readonly isReading?: true
+    }
 
 export type SendResult =
   | TransferState
   /**
-   * Certainly nothing was sent to the bank: the breaker is open, no connection was made, no access
-   * token was got.
+   * The transfer was certainly not sent: the breaker is open, the connection failed, or the bank issued no
+   * access token.
    */
   | { readonly kind: 'not sent'; readonly cause: string; readonly refusal?: 'access' }
 
-export type FoundTransfer = TransferState | { readonly kind: 'not found'; readonly cause: string }
+export type FoundTransfer =
+  | TransferState
+  /** `ageMs`: how long ago the bank's list was read that lacks the transfer; absent: the bank states it now. */
+  | { readonly kind: 'not found'; readonly cause: string; readonly ageMs?: number }
 
 /** The operator's account at the bank. */
 export type FloatReading =
@@ -78,14 +91,14 @@ export interface OutgoingLine {
   readonly state: 'paid' | 'failed' | 'pending' | 'returned'
 }
 
-/** Money out at one bank. Every failure of the bank is a result; methods throw only for our own defects. */
+/** Transfers through one bank. Every failure of the bank is a result; methods throw only for our own defects. */
 export interface TransferConnector {
   enquireName(account: TransferAccount, signal: AbortSignal): Promise<NameEnquiry>
   send(order: TransferOrder, signal: AbortSignal): Promise<SendResult>
   find(order: TransferOrder, signal: AbortSignal): Promise<FoundTransfer>
   /** Absent if the bank has no such call. */
   readonly readFloat?: (signal: AbortSignal) => Promise<FloatReading>
-  /** Absent if the bank cannot list them. */
+  /** Absent if the bank cannot list transfers. */
   readonly listTransfers?: (
     period: {
       readonly fromMs: number
@@ -95,8 +108,8 @@ export interface TransferConnector {
     signal: AbortSignal,
   ) => Promise<{ readonly lines: readonly OutgoingLine[]; readonly next: string | undefined }>
   /**
-   * How long "not found" proves nothing after sending, in milliseconds: per bank, with its source or
-   * marked as a guess.
+   * How long after sending a transfer the answer "not found" proves nothing, in milliseconds. Each
+   * connector states its source for this, or marks it as a guess.
    */
   readonly consistencyMs: number
 }

@@ -5,15 +5,15 @@ import type { BusinessCaller } from '../auth/caller.ts'
 import { createCredentialCache, type Found } from '../auth/credential-cache.ts'
 import type { CredentialHashes } from '../auth/rate-limits/known-credentials.ts'
 import { FULL_SECONDS_MAX, type RateLimit } from '../auth/rate-limits/token-bucket.ts'
-import { addressRanges, parseAddress } from '../core/addresses.ts'
+import { hashSecret } from '../auth/token-secret.ts'
+import { isWithin } from '../core/addresses.ts'
 import { Fault, type FieldFault, invalidFields } from '../core/errors.ts'
 import { firstIdAt } from '../core/ids.ts'
 import { createLoop } from '../core/loop.ts'
 import { textArray, timestampArray } from '../postgres/binary-arrays.ts'
-import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Runtime } from '../postgres/runtime.ts'
-import type { Key } from './key.entity.ts'
-import { hashSecret, isForeignKey, keyIdOf, matchesHash } from './secret-key.ts'
+import type { Key } from './business.entity.ts'
+import { isForeignKey, keyIdOf, matchesHash } from './secret-key.ts'
 
 /** A valid key. */
 interface KnownKey {
@@ -33,7 +33,7 @@ interface Dependencies {
  * Returns the business of a secret key; undefined if the key is wrong, expired or revoked. Throws
  * Fault address_not_allowed if the key may not be used from the caller's address.
  */
-export type AuthenticateKey = (
+type AuthenticateKey = (
   secret: string,
   address: string,
 ) => BusinessCaller | undefined | Promise<BusinessCaller | undefined>
@@ -98,10 +98,10 @@ interface KeyRow extends Pick<Key, 'id' | 'live' | 'secretHash' | 'allowedCidrs'
 }
 
 /** Returns the key that a secret names by its id or, if it was imported, by its hash. */
-export type FindKey = (secret: string) => Promise<KeyRow | undefined>
+type FindKey = (secret: string) => Promise<KeyRow | undefined>
 
 const KEY_COLUMNS = `k.id, business_id as "businessId", live, secret_hash as "secretHash",
-  ${epochMs('expires_at')} as "expiresAtMs", revoked_at is not null as revoked,
+  round(date_part('epoch', expires_at) * 1000) as "expiresAtMs", revoked_at is not null as revoked,
   allowed_cidrs as "allowedCidrs", scopes, rate_limit_per_second as "rateLimitPerSecond",
   rate_limit_burst as "rateLimitBurst"`
 
@@ -167,12 +167,7 @@ function readCidr(text: string): string | undefined {
  * @param cidrs as `readAllowedCidrs` returns them; empty: any address
  */
 export function createAllowsAddress(cidrs: readonly string[]): AllowsAddress {
-  if (cidrs.length === 0) return () => true
-  const ranges = addressRanges(cidrs)
-  return (given) => {
-    const address = parseAddress(given)
-    return address !== undefined && ranges.contains(address)
-  }
+  return cidrs.length === 0 ? () => true : isWithin(cidrs)
 }
 
 /** The default burst: two seconds of the sustained rate. */
@@ -223,8 +218,8 @@ const KEYS_MAX = 20_000
 export type KeyUses = ReturnType<typeof createKeyUses>
 
 /**
- * Records when keys were last used, so that their owners see which are in use: collects uses in memory, and writes
- * them in the background, all in one statement.
+ * Records when keys were last used, so that their owners see which keys are in use. Uses are collected in memory and
+ * written in the background, all in one statement.
  */
 export function createKeyUses(
   { database: { relaxedPool }, log }: Runtime,
@@ -246,7 +241,7 @@ export function createKeyUses(
       for (const [keyId, atMs] of left) record(keyId, atMs)
     }
   }
-  /** Writes what is pending, and tries again while another instance that stops writes the same keys. */
+  /** Writes the pending uses. Retries while another stopping instance writes the same keys. */
   const writeAll = async (): Promise<void> => {
     for (let tries = 0; tries < 10; tries++) {
       await write()
@@ -265,7 +260,7 @@ export function createKeyUses(
     /** Records a use. Cheap, and does not wait. @param atMs epoch milliseconds */
     record,
     start: () => loop.start(),
-    /** Stops the loop and writes what is pending. */
+    /** Stops the loop and writes the pending uses. */
     async stop(): Promise<void> {
       await loop.stop()
       await writeAll().catch((error: unknown) => {
@@ -276,8 +271,8 @@ export function createKeyUses(
 }
 
 /**
- * Writes when keys were last used. Several instances write the same keys, and must wait neither for one
- * another nor for an operator's transaction, so a key whose row is locked is left out.
+ * Writes when keys were last used. Several instances write the same keys, and must wait neither for each other nor for an
+ * operator's transaction, so keys whose rows are locked are left out.
  *
  * @param uses epoch milliseconds by key id
  * @returns the uses of keys that were left out
@@ -306,7 +301,7 @@ async function writeKeyUses(
   return new Map([...uses].filter(([keyId]) => left.has(keyId)))
 }
 
-/** Reads the hashes of valid keys: see CredentialHashes. The latest are read once, at the start. */
+/** Reads the hashes of valid keys: see CredentialHashes. */
 export function createKeyHashes(pool: Pool): CredentialHashes {
   const valid = 'revoked_at is null and (expires_at is null or expires_at > now())'
   const read = async (where: string, order: string, values: unknown[]) => {

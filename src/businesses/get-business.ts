@@ -2,7 +2,6 @@ import type { EntityManager, MikroORM } from '@mikro-orm/postgresql'
 import { LRUCache } from 'lru-cache'
 import { Fault } from '../core/errors.ts'
 import { textArray } from '../postgres/binary-arrays.ts'
-import { epochMs } from '../postgres/epoch-ms.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import type { Database } from '../postgres/orm.ts'
 import type { Page } from '../postgres/page-token.ts'
@@ -86,8 +85,8 @@ export async function findBusinessNames(
 }
 
 /**
- * The businesses whose name or alias begins with a text, in upper or lower case, or whose id it is; in alphabetical
- * order of what matches.
+ * The businesses whose name or alias begins with a text, in upper or lower case, or whose id the text is; in alphabetical
+ * order of the matching value.
  *
  * @param businessIds the ids to choose from; undefined: all
  */
@@ -100,7 +99,7 @@ export async function searchBusinesses(
   const [parts, values] = businessIds === undefined ? [ANY, []] : [OF_IDS, [businessIds]]
   const { rows } = await on.query<BusinessRow>(
     `select id, name, alias, rate_limit_per_second as "rateLimitPerSecond",
-        rate_limit_burst as "rateLimitBurst", ${epochMs('created_at')} as "createdAtMs"
+        rate_limit_burst as "rateLimitBurst", round(date_part('epoch', created_at) * 1000) as "createdAtMs"
       from (
         select id as found_id, min(matching) as matching from (${parts.join(' union all ')}) matches
         group by id order by min(matching), id limit $2
@@ -113,7 +112,7 @@ export async function searchBusinesses(
 
 type BusinessRow = Omit<Business, 'createdAt'> & { readonly createdAtMs: number }
 
-/** Sorts after every text that begins with another. */
+/** Appended to a prefix, it sorts after every text with this prefix. */
 const LAST_CHARACTER = 'chr(1114111)'
 
 const indexed = (column: string) => `lower(${column}) collate "C"`
@@ -123,7 +122,7 @@ const matching = (column: string) => `select id, ${indexed(column)} as matching 
 
 const WITH_ID = "select id, '' as matching from business where id = $1"
 
-/** Each part is a range of an index. The order keeps the planner on it, however many begin so. */
+/** Each part is a range of an index. The order keeps the planner on the index, however many names match. */
 const ANY = [
   ...['name', 'alias'].map(
     (column) => `(${matching(column)} order by ${indexed(column)}, id limit $2)`,
@@ -131,7 +130,7 @@ const ANY = [
   WITH_ID,
 ]
 
-/** The few that a caller names or may see are looked up by their ids. */
+/** The few businesses that a caller names or may see are looked up by their ids. */
 const OF_IDS = [matching('name'), matching('alias'), WITH_ID].map(
   (part) => `${part} and id = any ($3::text[])`,
 )

@@ -3,6 +3,7 @@ import type { EntityManager, MikroORM } from '@mikro-orm/postgresql'
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import { type Actor, ADDRESS_BOUND_SCOPE, type KeyScope } from '../auth/caller.ts'
 import type { Owner } from '../auth/method-policy.ts'
+import { hashSecret } from '../auth/token-secret.ts'
 import { isWiderThanOneNetwork } from '../core/addresses.ts'
 import { DAY_MS } from '../core/durations.ts'
 import { Fault, invalidFields } from '../core/errors.ts'
@@ -11,10 +12,9 @@ import type { Database } from '../postgres/orm.ts'
 import type { Page } from '../postgres/page-token.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import { readAllowedCidrs } from './authenticate-key.ts'
-import type { Business } from './business.entity.ts'
+import { type Business, type Key, KeyEntity } from './business.entity.ts'
 import { findBusiness, getBusiness } from './get-business.ts'
-import { type Key, KeyEntity } from './key.entity.ts'
-import { foreignPrefix, hashSecret, isForeignKey, newSecretKey } from './secret-key.ts'
+import { foreignPrefix, isForeignKey, newSecretKey } from './secret-key.ts'
 
 /** The key to issue. */
 interface NewKey extends KeyRights {
@@ -25,13 +25,13 @@ interface KeyRights {
   readonly live: boolean
   /** Address ranges, as an operator writes them; empty: any address. */
   readonly allowedCidrs: readonly string[]
-  /** Empty: the methods that are open to keys without scopes. */
+  /** Empty: the key may call the methods that are open to keys without scopes. */
   readonly scopes: readonly KeyScope[]
   readonly expiresAt: Date | undefined
 }
 
 /** A new key, and its secret, which cannot be read again. */
-export interface IssuedKey {
+interface IssuedKey {
   readonly key: Key
   readonly secretKey: string
 }
@@ -63,8 +63,8 @@ export async function issueKey(
 }
 
 /**
- * Imports the text of a key that another provider made, so that its business keeps it. Only the hash is stored.
- * A repeat returns the key, as it is now.
+ * Imports the text of a key that another provider made, so that the business can keep the key. Only the hash is stored. A
+ * repeated call returns the key in its current state.
  *
  * @throws Fault not_found (the business), validation_failed (the text or the ranges), duplicate_key (the text is a key
  * of another business or mode, or was revoked or has expired)
@@ -101,13 +101,13 @@ export async function importKey(
       .findOneOrFail(KeyEntity, { secretHash, imported: true })
     const isValid = !key.revokedAt && !(key.expiresAt && key.expiresAt.getTime() <= nowMs)
     if (key.business.id === businessId && key.live === live && isValid) return key
-    throw new Fault('duplicate_key', 'The text is already a key, or was one; use another', {
+    throw new Fault('duplicate_key', 'The text is or was already a key; use another text', {
       cause: error,
     })
   })
 }
 
-/** @throws Fault validation_failed (the key would move money from any address, or nearly any) */
+/** @throws Fault validation_failed (the key could move money from any address, or from too wide a range) */
 function requireAddresses({ scopes, allowedCidrs }: Pick<KeyRights, 'scopes' | 'allowedCidrs'>) {
   if (!scopes.includes(ADDRESS_BOUND_SCOPE)) return
   if (allowedCidrs.length === 0) {

@@ -17,12 +17,11 @@ import { cutPage, readPage } from '../postgres/page-token.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import { fromTimestamp, isLive } from '../protobuf/values.ts'
 import { changeRateLimit } from './authenticate-key.ts'
-import type { Business } from './business.entity.ts'
+import type { Business, Key } from './business.entity.ts'
 import { createBusiness } from './create-business.ts'
 import { findBusiness, getBusiness, listBusinesses, searchBusinesses } from './get-business.ts'
-import type { Key } from './key.entity.ts'
 import { importKey, issueKey, listKeys, revokeKey, rotateKey, updateKey } from './keys.ts'
-import { type LoggedRequest, listRequests } from './list-requests.ts'
+import { type LoggedRequest, listRequests } from './request-log.ts'
 
 export function createBusinessRpc(runtime: Runtime): ServiceImpl<typeof BusinessService> {
   const { database } = runtime
@@ -59,7 +58,7 @@ export function createBusinessRpc(runtime: Runtime): ServiceImpl<typeof Business
         live: isLive(request),
         allowedCidrs,
         expiresAt,
-        // Validation admits no others.
+        // Validation admits no other texts.
         scopes: scopes as KeyScope[],
       }
       const { key, secretKey } = await issueKey(runtime, requested, actorOf(context))
@@ -176,7 +175,7 @@ async function updateBusiness(
   actor: Actor,
 ): Promise<Business> {
   return database.orm.em.fork().transactional(async (em) => {
-    // The ORM's lock (FOR UPDATE) would keep others from adding accounts of the business meanwhile.
+    // The ORM's lock (FOR UPDATE) would block the creation of accounts of the business until the commit.
     await em.execute('select from business where id = ? for no key update', [businessId])
     const business = await findBusiness(em, businessId)
     const details = {

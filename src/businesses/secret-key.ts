@@ -1,9 +1,10 @@
-import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
+import { randomBytes, timingSafeEqual } from 'node:crypto'
+import { hashSecret } from '../auth/token-secret.ts'
 
 /** The secret of a new key, and the parts of it that are stored. */
-export interface NewSecretKey {
+interface NewSecretKey {
   readonly secret: string
-  /** The first characters of the secret, to identify it by. */
+  /** The first characters of the secret, by which users recognize the key. */
   readonly prefix: string
   /** SHA-256 of the secret, 32 bytes. */
   readonly secretHash: Buffer
@@ -23,22 +24,17 @@ export function newSecretKey(keyId: string, live: boolean): NewSecretKey {
   return { secret, prefix, secretHash: hashSecret(secret) }
 }
 
-/** The text of a key that another provider made: what a bearer token may be (RFC 6750), long enough to be random. */
+/** The form of a key that another provider made: a bearer token (RFC 6750) that is long enough to be random. */
 const FOREIGN = /^[A-Za-z0-9._~+/-]{24,256}={0,2}$/
 
-/** Whether a text may be imported as a key: one in the form of our own names a key that we made. */
+/** Whether a text may be imported as a key. A text in the form of our own keys may not, because it names one of them. */
 export function isForeignKey(secret: string): boolean {
   return FOREIGN.test(secret) && keyIdOf(secret) === undefined
 }
 
-/** The first characters of an imported text, to identify it by. */
+/** The first characters of an imported text, by which users recognize the key. */
 export function foreignPrefix(secret: string): string {
   return secret.slice(0, 10)
-}
-
-/** SHA-256: strong enough for 256 random bits. */
-export function hashSecret(secret: string): Buffer {
-  return createHash('sha256').update(secret).digest()
 }
 
 /** @returns the id of the key that the secret claims to belong to; undefined if malformed */

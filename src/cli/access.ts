@@ -33,7 +33,7 @@ const BUSINESS_HELP = `
   Example: business update biz_01jd9w3k6t8v2x4z6b8d0f2h4j --alias Acme
 
   list: list businesses, newest first
-  --query <text>  only those whose name or alias begins with it, or whose id it is
+  --query <text>  only businesses whose name or alias begins with this text, or that have this id
   ${PAGE}
   Example: business list --limit 20`
 
@@ -80,7 +80,7 @@ const KEY_ID = '<key-id>  id of the key, see `inflow key list`'
 const KEY_EXAMPLE = 'key_01jd9w3k6t8v2x4z6b8d0f2h4j'
 const ALLOW = '--allow <ranges...>  allow the key from these addresses only, such as 203.0.113.0/24'
 
-/** Of `issue` and `import`. */
+/** The flags of `issue` and `import`. */
 const KEY_FLAGS = { allow: 'allowedCidrs', scope: { choices: KEY_SCOPES } }
 const KEY_OPTIONS = `${BUSINESS}
   --test  a test mode key: its accounts are simulated, and it sees nothing of live mode

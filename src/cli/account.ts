@@ -6,9 +6,8 @@ import { AmountRuleSchema } from '../../gen/inflow/account/v1/terms_pb.ts'
 import { formatAmount, parseAmount } from '../core/money.ts'
 import { columnsOf } from './columns.ts'
 import { YES } from './confirm.ts'
-import { EXIT, Failure } from './failure.ts'
 import { durationSeconds, enumName, enumRule, localTime } from './options.ts'
-import { table } from './output.ts'
+import { EXIT, Failure, table } from './output.ts'
 import { readSecret, readSecretFile } from './read-secret.ts'
 import { BUSINESS, MODE, PAGE, rpc } from './rpc-verb.ts'
 import type { Service } from './service-action.ts'
@@ -17,7 +16,7 @@ import { addVerbs } from './verb.ts'
 const COLUMNS =
   'reference, merchantReference=Own reference, live, bank, accountNumber=Number, accountName=Name, status, createdAt'
 
-/** Of pending accounts. */
+/** The columns of pending accounts. */
 const OPENING = 'opening.state=Opening state, opening.cause'
 
 const COMPUTED = {
@@ -72,7 +71,7 @@ const SPLIT = `--share <business=share...>  businesses that get a share, in thei
   --fee-bearer <who>  who bears the fee of a split`
 const SPLIT_FLAGS = { share: { read: share }, feeBearer: enumRule(FeeBearerSchema) }
 
-/** The options that a number must not be typed into. @param what the number is */
+/** The options of an identity number, which must not be on the command line. @param what describes the number */
 const idNumberOptions = (what: string) =>
   `--id-number <->  ${what}, read from standard input
   --id-number-file <path>  ${what}, read from a file ("-": standard input)`
@@ -90,10 +89,10 @@ const ACCOUNT_HELP = `
   --test  open it in test mode, where the sandbox serves every bank
   ${idNumberOptions('identity number, 11 digits, for PALMPAY')}
   --amount <naira>  expected amount of a payment
-  --amount-rule <rule>  how it has to compare
-  --expires-in <duration>  close it after so long, such as 30m
-  --single-use  close it after the first payment that is as expected
-  --allowed-payer <names...>  names of those who may pay
+  --amount-rule <rule>  how the amount of a payment has to compare with it
+  --expires-in <duration>  close the account after this time, such as 30m
+  --single-use  close the account after the first payment that is as expected
+  --allowed-payer <names...>  names of the allowed payers
   --metadata <key=value...>  the business's own data
   ${SPLIT}
   Example: account create --reference order-1 --bank 9PSB --first-name Ada --last-name Obi \\
@@ -109,8 +108,8 @@ const ACCOUNT_HELP = `
   --status <status>  with this status only
   --bank <code>  at this bank only
   --email <address>  of the customer with this e-mail address only; needs --business
-  --opening <state...>  pending ones in these states only
-  --id-type <kind>  kind of that number
+  --opening <state...>  pending accounts in these opening states only
+  --id-type <kind>  kind of the identity number
   ${MODE}
   ${PAGE}
   ${idNumberOptions('only of the customer with this identity number')}
@@ -195,7 +194,7 @@ export function account(noun: Command): void {
   })
 }
 
-/** What is confirmed of an account, which is known by its reference. */
+/** The target of a confirmation: an account, found by its reference. */
 function targetOf(account: { businessId: string; reference: string }, service: Service) {
   const { businessId, reference } = account
   const findId = async () => {
@@ -224,7 +223,7 @@ function resolutionOf(options: ResolveOptions) {
   return { resolution: { case: 'opened', value } as const }
 }
 
-/** Where the command line takes an identity number from. */
+/** The sources of an identity number. */
 interface IdNumberOptions {
   readonly idNumber?: string
   readonly idNumberFile?: string
@@ -233,9 +232,9 @@ interface IdNumberOptions {
 const STANDARD_INPUT = '-'
 
 /**
- * Reads the identity number; empty if no option asks for one.
+ * Reads the identity number; empty if no option gives one.
  *
- * @throws Failure when it is on the command line itself, which others on the machine can see
+ * @throws Failure if the number is on the command line itself, which others on the machine can see
  */
 async function readIdNumber({ idNumber, idNumberFile }: IdNumberOptions): Promise<string> {
   if (idNumber !== undefined && idNumber !== STANDARD_INPUT) {
@@ -251,14 +250,14 @@ async function readIdNumber({ idNumber, idNumberFile }: IdNumberOptions): Promis
   return idNumberFile === undefined ? '' : readSecretFile(idNumberFile, '--id-number-file')
 }
 
-/** Reads "key=value" after earlier ones. */
+/** Reads "key=value", and adds it to the earlier pairs. */
 function pairs(text: string, before: Readonly<Record<string, string>> = {}) {
   const [, key, value] = /^([^=]+)=(.*)$/s.exec(text) ?? []
   if (key === undefined || value === undefined) throw new InvalidArgumentError('Must be key=value.')
   return { ...before, [key]: value }
 }
 
-/** The options that say how the payments into an account are divided. */
+/** The options that state how payments into an account are divided. */
 interface SplitOptions {
   readonly share?: readonly Recipient[]
   readonly feeBearer?: FeeBearer
@@ -270,14 +269,14 @@ interface Recipient {
   readonly amountMinor: bigint
 }
 
-/** The split of a request; without recipients, none. */
+/** The split of a request; no split without recipients. */
 function splitOf({ share: recipients = [], feeBearer = 0 }: SplitOptions) {
   return recipients.length === 0 ? {} : { split: { recipients: [...recipients], feeBearer } }
 }
 
 function share(text: string, before: readonly Recipient[] = []): readonly Recipient[] {
   const [, businessId = '', number = '', sign] = /^([^=]+)=([\d.]+)(%?)$/.exec(text) ?? []
-  // A percentage with two decimals is a number of basis points, as naira are of kobo.
+  // A percentage with two decimals has the form of an amount: 12.50 % is 1250 basis points like 12.50 NGN is 1250 kobo.
   const value = parseAmount(number)
   if (value === undefined || value === 0n) {
     throw new InvalidArgumentError('Must be business=percentage% or business=naira.')
@@ -292,14 +291,14 @@ function share(text: string, before: readonly Recipient[] = []): readonly Recipi
 const RECIPIENTS = 'recipientId, businessId, approvedAt'
 
 const RECIPIENT_HELP = `
-  approve: let a business divide its payments with another one
+  approve: let a business divide its payments with another business
   ${BUSINESS}
   <recipient>  the business that may get a share
   Example: recipient approve biz_01jd9w3k6t8v2x4z6b8d0f2h4j
 
-  revoke: let no further split name a recipient; those that name it stay until they are changed
+  revoke: let no further split name a recipient; existing splits with it stay until they are changed
   ${BUSINESS}
-  <recipient>  the business that may get no share any more
+  <recipient>  the business that may no longer get a share
   Example: recipient revoke biz_01jd9w3k6t8v2x4z6b8d0f2h4j
 
   list: list the approved recipients of a business

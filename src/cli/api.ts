@@ -1,15 +1,9 @@
 import { readFileSync } from 'node:fs'
 import { text } from 'node:stream/consumers'
-import {
-  type DescMethod,
-  type DescMethodUnary,
-  fromJsonString,
-  type MessageShape,
-} from '@bufbuild/protobuf'
+import { type DescMethod, type DescMethodUnary, fromJsonString } from '@bufbuild/protobuf'
 import type { Command } from 'commander'
 import { restPath, SERVICES } from '../protobuf/contract-services.ts'
-import { EXIT, Failure } from './failure.ts'
-import { print } from './output.ts'
+import { EXIT, Failure, print } from './output.ts'
 import { printResponse, serviceAction } from './service-action.ts'
 import { calling, describeNoun } from './verb.ts'
 
@@ -18,7 +12,7 @@ const API_HELP = `
   [request]  JSON, @<file>, or - for standard input (default: {})
   Example: api BusinessService/ListBusinesses '{"page_size": 5}'`
 
-/** `inflow api`: calls any method of the contract as it is. Nothing is asked before a change. */
+/** `inflow api`: calls any method of the contract directly. It does not ask for confirmation before a change. */
 export function api(noun: Command): void {
   const verb = calling(
     serviceAction(async (service, _options, name, given = '{}') => {
@@ -29,11 +23,8 @@ export function api(noun: Command): void {
       }
       const method = findMethod(methods, name)
       const request = readRequest(method, await readText(given))
-      const client = service.client(method.parent) as unknown as Readonly<
-        Record<string, (request: object) => Promise<MessageShape<typeof method.output>>>
-      >
-      const response = await client[method.localName]?.(request)
-      if (response) printResponse({ json: true }, method.output, response, () => '')
+      const response = await service.call(method, request)
+      printResponse({ json: true }, method.output, response, () => '')
     }),
   )
   describeNoun(noun, verb, API_HELP)
@@ -41,7 +32,7 @@ export function api(noun: Command): void {
 
 const nameOf = ({ parent, name }: DescMethod) => `${parent.typeName}/${name}`
 
-/** Finds a method by its name, with the package or without, or by its REST path. @throws Failure */
+/** Finds a method by its name, with or without the package, or by its REST path. @throws Failure */
 function findMethod(methods: readonly DescMethod[], name: string): DescMethodUnary {
   const wanted = name.replace(/^\/|\/$/g, '')
   const found = methods.find((each) => {
@@ -68,7 +59,7 @@ async function readText(given: string): Promise<string> {
   }
 }
 
-/** @throws Failure that names what is no JSON, or no field of the request */
+/** @throws Failure if the text is not JSON, or has an unknown or invalid field */
 function readRequest(method: DescMethodUnary, json: string) {
   try {
     return fromJsonString(method.input, json)

@@ -4,8 +4,7 @@ import { type AuditEntry, AuditEntrySchema } from '../../gen/inflow/admin/v1/aud
 import { type Chain, type ChainBreak, createChain } from '../auth/audit/audit-hash.ts'
 import { fromTimestamp } from '../protobuf/values.ts'
 import { columnsOf } from './columns.ts'
-import { EXIT, Failure } from './failure.ts'
-import { jsonText, note, print } from './output.ts'
+import { EXIT, Failure, jsonText, note, print } from './output.ts'
 import { PAGE, rpc } from './rpc-verb.ts'
 import { pagesOf, type Service, serviceAction } from './service-action.ts'
 import { addVerbs, calling } from './verb.ts'
@@ -44,7 +43,7 @@ export function audit(noun: Command): void {
 
 const PAGE_SIZE = 200
 
-/** `inflow audit verify`: recomputes every hash; the service, which has the master key, verifies the MACs. */
+/** `inflow audit verify`: recomputes all hashes. The service, which has the master key, verifies the MACs. */
 const verifyAudit = serviceAction<{ expectHead?: string }>(async (service, options) => {
   const chain = createChain()
   const { broken, expectedSeen } = await verifyEntries(service, chain, options.expectHead)
@@ -105,7 +104,7 @@ function toStored({ actor, at, ...entry }: AuditEntry) {
   }
 }
 
-/** Parses a hash as `audit verify` prints it. */
+/** Parses a hash in the form that `audit verify` prints. */
 function headHash(text: string): string {
   if (!/^[0-9a-f]{64}$/i.test(text))
     throw new InvalidArgumentError('Must be 64 hexadecimal digits.')

@@ -3,7 +3,7 @@ import { formatAmount } from '../core/money.ts'
 import { enumName, localTime } from './options.ts'
 import type { Column } from './output.ts'
 
-/** What is shown of a message. */
+/** The columns that are shown of a message. */
 export interface Columns<Row> {
   readonly of: DescMessage
   readonly list: readonly Column<Row>[]
@@ -12,11 +12,11 @@ export interface Columns<Row> {
 /**
  * Derives columns from the fields of a message, such as `id, createdAt, payer.name=Payer, amountMinor?`.
  *
- * The title is the name of the field in words, without "Id", "Minor" and "Number" at its end, unless `=` states another.
- * The text follows from the type: times are local, amounts in naira, booleans "yes" and "no", enums their names; with `?`
- * it is empty for zero and false. A title of `computed` stands for a column that no field has.
+ * The title is the name of the field in words, without "Id", "Minor" and "Number" at its end, unless `=` states a title.
+ * The text follows from the type: local times, amounts in naira, "yes" and "no" for booleans, and names for enums. With `?`,
+ * it is empty for zero and false. A title in `computed` is a column that is not a field.
  *
- * @param computed texts by title
+ * @param computed functions that return the text of a column, by title
  */
 export function columnsOf<Desc extends DescMessage>(
   schema: Desc,
@@ -57,7 +57,7 @@ function fieldColumn<Desc extends DescMessage>(
   }
 }
 
-/** Types that a table aligns to the left. */
+/** Scalar types that a table aligns to the left. */
 const TEXTS = new Set([ScalarType.STRING, ScalarType.BOOL])
 
 /** "lastUsedAt" → "Last used at", "businessId" → "Business", "live" → "Mode". */
@@ -69,7 +69,7 @@ function titleOf(name: string): string {
   return words.charAt(0).toUpperCase() + words.slice(1)
 }
 
-/** Returns how the values of a field are shown. */
+/** Returns the formatter for values of a field. */
 function formatOf(field: DescField, omitsDefault: boolean): (value: never) => string {
   if (field.fieldKind === 'list' && field.listKind === 'scalar') {
     return (values: readonly unknown[]) => values.join(' ')
@@ -94,7 +94,7 @@ function pairsText(pairs: Readonly<Record<string, string>>): string {
     .join(', ')
 }
 
-/** Turns the columns of a nested record into columns of its parent, which may lack it. */
+/** Turns the columns of a nested record into columns of its parent. They are empty if the parent has no such record. */
 export function nestedColumns<Parent, Nested>(
   { list }: Columns<Nested>,
   select: (parent: Parent) => Nested | undefined,

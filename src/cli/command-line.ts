@@ -1,16 +1,15 @@
 import { createRequire } from 'node:module'
 import { Command, CommanderError } from 'commander'
-import { EXIT, Failure } from './failure.ts'
-import { jsonText, note, noteZone } from './output.ts'
+import { EXIT, Failure, jsonText, note, noteZone } from './output.ts'
 
 /** A command of the first level. */
 export interface Noun {
   readonly name: string
   readonly summary: string
-  /** Help does not list it. */
+  /** Whether help omits the noun. */
   readonly hidden?: boolean
   /**
-   * Adds the noun's verbs. Loaded only when the noun is used, as most import a gRPC client.
+   * Loads the function that adds the noun's verbs. Called only if the noun is used, because most verbs import a gRPC client.
    * `describe` describes all commands, with the verbs of the nouns that are needed.
    */
   load(): Promise<
@@ -103,7 +102,7 @@ const OF_SERVICE = [
   'fake-banks',
 ]
 
-/** The nouns that only a checkout has. Help does not list them, and using one says where it is. */
+/** The nouns that exist only in a checkout. Help does not list them, and using one says where to run it. */
 export const ABSENT_NOUNS: readonly Noun[] = OF_SERVICE.map((name) => ({
   name,
   summary: 'in the folder of the service only',
@@ -122,7 +121,7 @@ export const ABSENT_NOUNS: readonly Noun[] = OF_SERVICE.map((name) => ({
   },
 }))
 
-/** Lists the nouns of a help text, with what loads each. */
+/** Lists the nouns of a help text, with their loaders. */
 export function listNouns(help: string, loads: Readonly<Record<string, Noun['load']>>): Noun[] {
   return help
     .trim()
@@ -134,7 +133,7 @@ export function listNouns(help: string, loads: Readonly<Record<string, Noun['loa
     })
 }
 
-/** Read, not imported: older releases of Node warn of an import of JSON. */
+/** Read with `require`, because older releases of Node print a warning if JSON is imported. */
 const { version } = createRequire(import.meta.url)('../../package.json') as { version: string }
 
 const HELP = `
@@ -172,10 +171,10 @@ export async function runCommandLine(
   }
 }
 
-/** A command and those below it, each of which has its own output. */
+/** Returns a command and its subcommands, each of which has its own output. */
 const withVerbs = (command: Command): Command[] => [command, ...command.commands.flatMap(withVerbs)]
 
-/** Describes the commands. @param isNeeded whether the verbs of a noun are needed, not only its name and summary */
+/** Creates the program. @param isNeeded whether the verbs of a noun are needed, or only its name and summary */
 export async function createProgram(
   nouns: readonly Noun[],
   isNeeded: (noun: string) => boolean,
@@ -197,7 +196,7 @@ export async function createProgram(
 }
 
 function report(error: unknown): number {
-  // Commander has printed the error. Requested help exits with 0.
+  // Commander has already printed the error. If help was requested, the exit code is 0.
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : EXIT.usage
   if (error instanceof Failure) {
     note(`error: ${error.message}`)
@@ -219,7 +218,7 @@ function reportJson(error: unknown): number {
   return exitCode
 }
 
-/** Of errors that are not from the service. */
+/** The reasons of errors that do not come from the service, by exit code. */
 const LOCAL_REASONS: Readonly<Record<number, string>> = {
   [EXIT.refused]: 'failed',
   [EXIT.usage]: 'usage',
@@ -233,7 +232,37 @@ function toFailure(error: unknown): Failure {
   return new Failure(EXIT.usage, message.replace(/^error: /, ''))
 }
 
-/** Errors of the language are defects of this program, so their stack is printed. */
+/** Whether an error is a bug of this program, such as a TypeError, whose stack is printed. */
 function isDefect(error: unknown): error is Error {
   return [TypeError, ReferenceError, SyntaxError, RangeError].some((kind) => error instanceof kind)
+}
+
+/** Ends the command when the program that reads its output ends, or when npx ends. */
+export function endWithCaller(env: NodeJS.ProcessEnv): void {
+  // A reader that closes the pipe early (`| head`) is not an error.
+  process.stdout.on('error', ({ code }: NodeJS.ErrnoException) => {
+    process.exit(code === 'EPIPE' ? 0 : 1)
+  })
+  endWithNpx(env)
+}
+
+/** How often the parent process is checked. */
+const POLL_MS = 250
+
+/**
+ * Ends the command by SIGTERM after npx has ended. npx forwards signals to its shell, which ends without forwarding them, so
+ * a service would continue to run without a parent.
+ */
+function endWithNpx(env: NodeJS.ProcessEnv): void {
+  const { npm_lifecycle_event: event, npm_lifecycle_script: script = '' } = env
+  // The variables of npx are inherited, so also check that npx ran this command and not a program that started it.
+  if (event !== 'npx' || !/^['"]?inflow\b/.test(script)) return
+  const parent = process.ppid
+  const watch = setInterval(() => {
+    // The parent of an orphan is process 1. If npx ended very early, that is so from the beginning.
+    if (process.ppid === parent && parent !== 1) return
+    clearInterval(watch)
+    process.kill(process.pid, 'SIGTERM')
+  }, POLL_MS)
+  watch.unref()
 }

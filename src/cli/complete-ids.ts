@@ -1,5 +1,4 @@
 import type { DescMessage, DescMethodUnary, MessageShape } from '@bufbuild/protobuf'
-import type { CallOptions } from '@connectrpc/connect'
 import type { Argument, Command, Option } from 'commander'
 import { AccountStatus } from '../../gen/inflow/account/v1/account_pb.ts'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
@@ -20,24 +19,24 @@ import { visible } from './output.ts'
 import { takesDemoBusiness } from './rpc-verb.ts'
 import { type Service, serviceAction } from './service-action.ts'
 
-/** An id that completes a word, and what it is the id of. */
-export interface CompletedId {
+/** An id that completes a word, with a description of its object. */
+interface CompletedId {
   readonly id: string
   readonly summary: string
 }
 
 /**
  * Lists the latest ids that may follow the words of a command line, with the service and the credential that the
- * command itself would use. Whatever fails, there are none: a shell that completes a word shows no error.
+ * command itself would use. Returns no ids after any error, because a shell shows no errors while it completes a word.
  *
- * @param words those before the one that is completed, without "inflow"
+ * @param words the words before the completed word, without "inflow"
  */
 export async function completeIds(
   program: Command,
   words: readonly string[],
 ): Promise<CompletedId[]> {
   try {
-    // Bash takes --business=biz_1 for three words.
+    // Bash splits --business=biz_1 into three words.
     const { command, found } = findPlace(
       program,
       words.filter((word) => word !== '='),
@@ -45,7 +44,7 @@ export async function completeIds(
     if (found === undefined) return []
     let ids: CompletedId[] = []
     const action = serviceAction<{ readonly business?: string }>(async (service, { business }) => {
-      // Caught here: outside, the reason would be looked for, which takes longer.
+      // Caught here, because `callService` would first search for the reason, which takes longer.
       ids = await latestIds(service, command, found, business).catch(() => [])
     })
     await action(command)
@@ -55,7 +54,7 @@ export async function completeIds(
   }
 }
 
-/** The list that has the ids which an operand or the value of an option may be; undefined: it is no id. */
+/** The list with the ids for an operand or the value of an option; undefined: the value is not an id. */
 export function listOf(place: Argument | Option): IdList | undefined {
   const key = nameOf(place).replace(/-id$/, '')
   return Object.hasOwn(LISTS, key) ? LISTS[key] : undefined
@@ -70,13 +69,13 @@ function nameOf(place: Argument | Option): string {
 
 interface IdList {
   readonly method: DescMethodUnary
-  /** The fields that identify a row: the first that needs no quotes in a shell is taken. */
+  /** The fields that identify a row; the first value that needs no quotes in a shell is used. */
   readonly ids: string
   readonly summary: string
   readonly request: object
-  /** The list is of one business only. */
+  /** The list requires a business. */
   readonly needsBusiness?: boolean
-  /** The list is of one business, else of one mode. */
+  /** The list requires a business or a mode. */
   readonly needsMode?: boolean
 }
 
@@ -92,7 +91,7 @@ const TOKENS = list(AdminService.method.listTokens, 'id', 'name, description')
 const PAYMENT = 'amountMinor, status, payer.name, paidAt'
 const REPORTED = 'bank, accountNumber, amountMinor'
 
-/** By the name of an operand without "-id", or of an option whose value is an `<id>`. */
+/** The lists by the name of an operand without "-id", or of an option whose value is an `<id>`. */
 const LISTS: Readonly<Record<string, IdList>> = {
   'account-number': list(
     AccountService.method.listAccounts,
@@ -167,7 +166,7 @@ const LISTS: Readonly<Record<string, IdList>> = {
   ),
 }
 
-/** Returns the command of the words, with its options as they state them, and the list for what follows them. */
+/** Returns the command of the words, with the options that the words state, and the list for the next word. */
 function findPlace(program: Command, words: readonly string[]) {
   let command = program
   const rest = [...words]
@@ -187,13 +186,13 @@ function findPlace(program: Command, words: readonly string[]) {
   return { command, found: place && listOf(place) }
 }
 
-/** The ids that are offered at most. */
+/** The most ids that are offered. */
 const IDS_MAX = 50
 
-/** The businesses that are looked at where a list needs one and the command names none. */
+/** The most businesses whose lists are read if a list requires a business and the command names none. */
 const BUSINESSES_MAX = 10
 
-/** How long the service has to respond, so that the shell waits for less than two seconds. */
+/** How long the service may take to respond, so that the shell waits for less than two seconds. */
 const TIMEOUT_MS = 1_400
 
 async function latestIds(
@@ -209,7 +208,7 @@ async function latestIds(
   return ids.slice(0, IDS_MAX)
 }
 
-/** Returns the businesses whose ids are listed; an empty one stands for all. */
+/** Returns the businesses whose ids are listed; an empty id stands for all. */
 async function findBusinesses(
   service: Service,
   command: Command,
@@ -225,7 +224,6 @@ async function findBusinesses(
   return businesses.map(({ id }) => id)
 }
 
-type Call = (request: object, options: CallOptions) => Promise<Readonly<Record<string, Row[]>>>
 type Row = MessageShape<DescMessage>
 
 async function readIds(
@@ -236,17 +234,17 @@ async function readIds(
 ): Promise<CompletedId[]> {
   const rows = method.output.fields.find(({ fieldKind }) => fieldKind === 'list')
   if (!rows?.message) return []
-  const client = service.client(method.parent) as unknown as Readonly<Record<string, Call>>
   const page = { pageSize: IDS_MAX, limit: IDS_MAX, businessId, ...request }
   const mode = needsMode && businessId === '' ? { live: true } : {}
-  const response = await client[method.localName]?.({ ...page, ...mode }, { signal })
+  const response: object = await service.call(method, { ...page, ...mode }, { signal })
+  const found = (response as Readonly<Record<string, Row[]>>)[rows.localName] ?? []
   const [names, texts] = [columnsOf(rows.message, ids).list, columnsOf(rows.message, summary).list]
-  return (response?.[rows.localName] ?? []).flatMap((row) => {
+  return found.flatMap((row) => {
     const id = names.map((column) => column.of(row)).find((text) => UNQUOTED.test(text))
     const about = texts.map((column) => visible(column.of(row))).filter((text) => text !== '')
     return id === undefined ? [] : [{ id, summary: about.join(', ') }]
   })
 }
 
-/** What a shell takes as it is. Businesses choose their references: such as `$(…)` must not reach a shell. */
+/** Texts that need no quotes. Businesses choose references, so a text such as `$(…)` must not reach a shell. */
 const UNQUOTED = /^[\w./][\w./-]*$/

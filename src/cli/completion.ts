@@ -2,11 +2,11 @@ import { Argument, type Command, type Option } from 'commander'
 import { completeIds, listOf } from './complete-ids.ts'
 import { print } from './output.ts'
 
-/** How a shell writes what completes a word: the cases of its script, and the script around them. */
+/** The parts of the completion script of a shell: its cases, and the script around them. */
 interface Shell {
   quote(text: string): string
-  /** A case for an option that takes a value: its choices or latest ids, else the names of files. */
-  value(patterns: readonly string[], option: CommandOption): string
+  /** A case for an option with a value: completes its choices, the latest ids, or otherwise file names. */
+  value(patterns: readonly string[], choices: readonly string[], takesId: boolean): string
   /** A case for the words that may follow a command, with their summaries. @param takesId whether ids may follow too */
   words(
     path: string,
@@ -17,8 +17,8 @@ interface Shell {
 }
 
 /**
- * `inflow completion`. The script has all verbs and options. For ids, which only the service knows, it calls
- * `inflow completion <shell> -- <words before>`, which prints a line for each: the id, a tab, its summary.
+ * `inflow completion`. The script contains all verbs and options. For ids, which only the service knows, it calls
+ * `inflow completion <shell> -- <words before>`, which prints a line for each id: the id, a tab, its summary.
  *
  * @param describe describes all commands, with the verbs of the nouns that are needed
  */
@@ -42,37 +42,26 @@ export function completion(
     })
 }
 
-/** What a shell needs to know of one command. */
+/** The properties of a command that the script of a shell needs. */
 export interface CommandNode {
   /** The words after "inflow", separated by spaces; empty: inflow itself. */
   readonly path: string
   readonly commands: readonly { readonly name: string; readonly summary: string }[]
-  readonly options: readonly CommandOption[]
-  /** The values of its operands, where those are fixed. */
+  readonly options: readonly Option[]
+  /** The values of operands with fixed choices. */
   readonly operands: readonly string[]
-  /** Whether an operand is an id that the service lists. */
+  /** Whether an operand is an id that the service can list. */
   readonly takesId: boolean
 }
 
-interface CommandOption {
-  /** "--bank", and "-h" where there is a short form. */
-  readonly flags: readonly string[]
-  readonly summary: string
-  readonly takesValue: boolean
-  /** Whether the value is an id that the service lists. */
-  readonly takesId: boolean
-  /** The values, where those are fixed. */
-  readonly choices: readonly string[]
-}
-
-/** Describes a command and all below it, as help lists them. */
+/** Describes a command and its subcommands in the order of the help text. */
 export function commandTree(command: Command, path = ''): CommandNode[] {
   const help = command.createHelp()
   const commands = help.visibleCommands(command)
   const node: CommandNode = {
     path,
     commands: commands.map((each) => ({ name: each.name(), summary: each.description() })),
-    options: help.visibleOptions(command).map(optionOf),
+    options: help.visibleOptions(command),
     operands: command.registeredArguments.flatMap(({ argChoices }) => argChoices ?? []),
     takesId: command.registeredArguments.some((operand) => listOf(operand) !== undefined),
   }
@@ -83,35 +72,27 @@ export function commandTree(command: Command, path = ''): CommandNode[] {
   ]
 }
 
-function optionOf(option: Option): CommandOption {
-  const { short, long, description, required, optional, argChoices } = option
-  return {
-    // The short form of `--url, --service-url` is a long one.
-    flags: [long, short].filter((flag) => flag !== undefined),
-    summary: description,
-    takesValue: required || optional,
-    takesId: listOf(option) !== undefined,
-    choices: argChoices ?? [],
-  }
+/** "--bank", and the short form if there is one, such as "-h". */
+export function flagsOf({ long, short }: Option): string[] {
+  // Of `--url, --service-url`, Commander calls `--url` the short form.
+  return [long, short].filter((flag) => flag !== undefined)
 }
 
 function scriptOf({ quote, value, words, script }: Shell, tree: readonly CommandNode[]): string {
   const paths = tree.map(({ path }) => quote(path)).slice(1)
   const values = tree.flatMap(({ path, options }) =>
     options
-      .filter(({ takesValue }) => takesValue)
-      .map((option) =>
-        value(
-          option.flags.map((flag) => quote(`${path}:${flag}`)),
-          option,
-        ),
-      ),
+      .filter(({ required, optional }) => required || optional)
+      .map((option) => {
+        const patterns = flagsOf(option).map((flag) => quote(`${path}:${flag}`))
+        return value(patterns, option.argChoices ?? [], listOf(option) !== undefined)
+      }),
   )
   const followers = tree.map(({ path, commands, options, operands, takesId }) => {
     const found = [
       ...commands.map(({ name, summary }) => [name, summary] as const),
       ...operands.map((operand) => [operand, ''] as const),
-      ...options.flatMap(({ flags, summary }) => flags.map((flag) => [flag, summary] as const)),
+      ...options.flatMap((each) => flagsOf(each).map((flag) => [flag, each.description] as const)),
     ]
     return words(path, found, takesId)
   })
@@ -126,7 +107,7 @@ const quoteForFish = (text: string) => `'${text.replaceAll('\\', '\\\\').replace
 /** `source <(inflow completion bash)` */
 const BASH: Shell = {
   quote,
-  value(patterns, { choices, takesId }) {
+  value(patterns, choices, takesId) {
     const words = quote(choices.join(' '))
     const reply = `COMPREPLY=($(compgen -W ${words} -- "$current")); `
     const complete = takesId ? '_inflow_ids; ' : choices.length === 0 ? '' : reply
@@ -182,7 +163,7 @@ complete -o default -F _inflow inflow
 /** `source <(inflow completion zsh)`, or a file `_inflow` in its `fpath` */
 const ZSH: Shell = {
   quote,
-  value(patterns, { choices, takesId }) {
+  value(patterns, choices, takesId) {
     const found = choices.map((choice) => describedForZsh(choice)).join(' ')
     const described = `found=(${found}); _describe value found`
     const ids = '_inflow_ids; _describe id found'
@@ -228,7 +209,7 @@ fi
 `,
 }
 
-/** A word and its description, as _describe takes them. */
+/** A word and its description in the form that `_describe` of zsh takes. */
 function describedForZsh(word: string, summary = ''): string {
   const name = word.replaceAll(':', '\\:')
   return quote(summary === '' ? name : `${name}:${summary}`)
@@ -237,7 +218,7 @@ function describedForZsh(word: string, summary = ''): string {
 /** `inflow completion fish | source` */
 const FISH: Shell = {
   quote: quoteForFish,
-  value(patterns, { choices, takesId }) {
+  value(patterns, choices, takesId) {
     const values = `printf '%s\\n' ${choices.map(quoteForFish).join(' ')}`
     const files = '__fish_complete_path (commandline -ct)'
     const found = takesId ? '__inflow_ids $words' : choices.length === 0 ? files : values

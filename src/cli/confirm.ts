@@ -3,9 +3,8 @@ import { Code, ConnectError } from '@connectrpc/connect'
 import { OverviewService } from '../../gen/inflow/overview/v1/overview_service_pb.ts'
 import { ResultKindSchema, type SearchResult } from '../../gen/inflow/overview/v1/search_pb.ts'
 import { formatAmount } from '../core/money.ts'
-import { EXIT, Failure } from './failure.ts'
 import { enumName } from './options.ts'
-import { visible } from './output.ts'
+import { EXIT, Failure, visible } from './output.ts'
 import type { Service } from './service-action.ts'
 
 /** Options of a verb that cannot be undone. */
@@ -19,11 +18,11 @@ export const YES = '--yes  do not ask for confirmation; required without a termi
 export interface Confirmation {
   /** The word that confirms. */
   readonly word: string
-  /** What is about to happen, in one or more lines. Read only if the operator sees it. */
+  /** What is about to happen, in one or more lines. A function is called only if the operator sees the text. */
   readonly question: string | (() => Promise<string>)
 }
 
-/** A terminal, or streams in its place. */
+/** The streams of a terminal; tests replace them. */
 interface Terminal {
   readonly input: NodeJS.ReadableStream & { readonly isTTY?: boolean }
   readonly output: NodeJS.WritableStream
@@ -32,7 +31,7 @@ interface Terminal {
 /**
  * Asks the operator to type a word before an action that cannot be undone, unless `--yes` is given.
  *
- * @throws Failure when another text is typed, or the input is not a terminal: it states what would have happened
+ * @throws Failure if another text is typed, or the input is not a terminal; it states what would have happened
  */
 export async function confirm(
   { yes }: YesOption,
@@ -65,15 +64,15 @@ export async function confirm(
 
 export interface Action {
   readonly word: string
-  /** What it is done to: an id, or what `findId` finds. */
+  /** The target of the action: an id, or a text for which `findId` returns the id. */
   readonly target: string
-  /** Finds the id of the target, where the target is none itself. */
+  /** Finds the id of the target, if the target itself is not an id. */
   readonly findId?: () => Promise<string>
-  /** What happens to the target. */
+  /** The effect on the target. */
   readonly effect: string
 }
 
-/** The same for an action on something that is stored: the question states what that is, with its amount. */
+/** Confirms an action on a stored object: the question describes the object, with its amount. */
 export function confirmAction(
   service: Service,
   options: YesOption,
@@ -86,7 +85,7 @@ export function confirmAction(
       const found = results.find((result) => result.id === id)
       return `${visible(found ? describe(found) : target)}\n${effect}`
     } catch (error) {
-      // A token may be allowed to act without being allowed to read.
+      // A token may have the scope of the action but not the scope to read.
       const isDenied = error instanceof ConnectError && error.code === Code.PermissionDenied
       if (isDenied) return `${visible(target)}\n${effect}`
       throw error

@@ -23,14 +23,14 @@ export function console(noun: Command): void {
   })
 }
 
-/** Where a code or a portal link is opened, as the service states it. */
+/** The address of a code or a portal link, as the service states it. */
 interface Link {
-  /** Empty without PUBLIC_URL. */
+  /** Empty: the service has no PUBLIC_URL. */
   readonly url: string
   readonly urlPath: string
 }
 
-/** The URL of a link: by PUBLIC_URL, else of the local service; else only the path is known. */
+/** The URL of a link, from PUBLIC_URL or the local service; otherwise only its path. */
 function urlOf({ url, urlPath }: Link, { httpUrl }: Service): string {
   if (url !== '') return url
   if (httpUrl !== undefined) return `${httpUrl}${urlPath}`
@@ -48,7 +48,7 @@ const PORTAL_HELP = `
   ${BUSINESS}
   --ttl <duration>  validity, 1m to 30d (default: 24h)
   --scope <scopes...>  what the link allows (default: read events:subscribe)
-  --description <text>  purpose of the link, or for whom it is
+  --description <text>  purpose or recipient of the link
   Example: portal link --business biz_01jd9w3k6t8v2x4z6b8d0f2h4j --ttl 24h
 
   list: list portal links, newest first, including expired and revoked ones
@@ -68,16 +68,14 @@ export function portal(noun: Command): void {
       flags: { scope: { choices: SCOPES.filter((scope) => scope !== 'admin') } },
       shows: (response, _options, service) => {
         const { portalLink } = response
-        return [portalLink ? fields(portalLink, LINKS.list) : '', urlOf(response, service)].join(
-          '\n',
-        )
+        return [fields(portalLink, LINKS.list), urlOf(response, service)].join('\n')
       },
       notes: () =>
         'The link is shown only once. It opens the business to all who have it, until it expires or is revoked.',
     }),
     list: rpc(SessionService.method.listPortalLinks, { shows: LINKS }),
     revoke: rpc(SessionService.method.revokePortalLink, {
-      confirms: 'The link opens nothing any more, and its sessions end within a second.',
+      confirms: 'The link stops working, and its sessions end within a second.',
       shows: LINKS,
     }),
   })

@@ -2,11 +2,11 @@ import { readFileSync, statSync } from 'node:fs'
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { EndpointOptionsSchema } from '../../gen/inflow/webhook/v1/endpoint_options_pb.ts'
 import { type Endpoint, LegacySignature } from '../../gen/inflow/webhook/v1/endpoint_pb.ts'
-import { EXIT, Failure } from './failure.ts'
 import { localTime, numberFrom } from './options.ts'
+import { EXIT, Failure } from './output.ts'
 import { readSecretArgument, readSecretFile } from './read-secret.ts'
 
-/** Where the command line takes the options of an endpoint from. Secrets come from files only. */
+/** The flags of an endpoint's options. Secrets are read only from files. */
 export interface OptionFlags {
   readonly headersFile?: string
   readonly removeHeaders?: boolean
@@ -27,7 +27,7 @@ export interface OptionFlags {
   readonly unordered?: boolean
 }
 
-/** How requests look and are signed. The text secret comes from a file only. */
+/** The flags of the format and signature of requests. The text secret is read only from a file. */
 export interface FormatFlags {
   readonly textSecretFile?: string
   readonly legacySignature?: LegacySignature
@@ -39,11 +39,11 @@ export interface FormatFlags {
 
 type Options = MessageInitShape<typeof EndpointOptionsSchema>
 
-/** The largest file of headers. */
+/** The largest file of headers, in bytes. */
 const FILE_BYTES_MAX = 32_768
 
-/** Of an endpoint that is added or updated. */
-export const OPTION_FLAGS = `--headers-file <path>  file of custom headers, a line "name: value" for each; replaces all that there were
+/** The help lines of options when an endpoint is added or updated. */
+export const OPTION_FLAGS = `--headers-file <path>  file of custom headers, a line "name: value" for each; replaces all existing headers
   --basic-username <name>  user name of basic authentication
   --basic-password-file <path>  file of the password of basic authentication
   --oauth2-url <url>  URL of access tokens, for client credentials
@@ -75,7 +75,7 @@ export const REMOVAL_FLAGS = `--remove-legacy-signature  send no x-wiaxy-signatu
 
 export const PROFILE = '--profile <profile>  how requests look and are signed (default: standard)'
 
-/** Of the WIAXY profile, of an endpoint that is added or updated. */
+/** The help lines of the WIAXY profile when an endpoint is added or updated. */
 export const FORMAT_FLAGS = `--legacy-signature <kind>  also send x-wiaxy-signature, which is weak (profile wiaxy)
   --event-name <name>  what bodies call PAYMENT_NOTIFICATION, such as PAYMENT_NOTIFIFICATION (profile wiaxy)
   --payer-as-array  send data.payer as an array of one (profile wiaxy)`
@@ -83,12 +83,12 @@ export const FORMAT_FLAGS = `--legacy-signature <kind>  also send x-wiaxy-signat
 export const TEXT_SECRET =
   '--text-secret-file <path>  file of the text that signs, or - for standard input; default: one is generated (profile wiaxy)'
 
-/** @returns empty: none was given */
+/** Reads the text secret. @returns an empty text if no file was given */
 export async function readTextSecret({ textSecretFile: path }: FormatFlags): Promise<string> {
   return path === undefined ? '' : readSecretArgument(path, '--text-secret-file', 'Text secret')
 }
 
-/** Absent fields are not requested. */
+/** Reads the format of requests. Absent fields are not changed. */
 export function readFormat(flags: FormatFlags) {
   const { legacySignature, removeLegacySignature, eventName, payerAsArray, payerAsObject } = flags
   return {
@@ -100,7 +100,7 @@ export function readFormat(flags: FormatFlags) {
   }
 }
 
-/** @throws Failure when a file cannot be read, or an option lacks another */
+/** @throws Failure if a file cannot be read, or an option requires another one */
 export function readOptions(flags: OptionFlags): Options {
   const headers = readHeaders(flags)
   const authentication = readAuthentication(flags)
@@ -122,7 +122,7 @@ function readHeaders({ headersFile, removeHeaders }: OptionFlags) {
     .filter((line) => line.trim() !== '')
   return lines.map((line, index) => {
     const [, name, value] = /^([^:\s]+):\s*(.*?)\s*$/.exec(line) ?? []
-    // The line itself may hold a secret.
+    // The line may contain a secret, so the error does not quote it.
     if (name === undefined || value === undefined) {
       const text = `--headers-file: line ${index + 1} of ${headersFile} is not "name: value"`
       throw new Failure(EXIT.usage, text)
@@ -176,7 +176,7 @@ function readText(path: string): string {
   }
 }
 
-/** Shows the options of an endpoint, by the title of the column; it never has their secrets. */
+/** Columns of an endpoint's options by title; they never contain secrets. */
 export const optionColumns = {
   Headers: ({ options }: Endpoint) => options?.headerNames.join(', ') ?? '',
   Authentication({ options }: Endpoint) {

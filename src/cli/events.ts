@@ -14,9 +14,8 @@ import type { Interruption, SubscribeOptions } from '../client/subscribe.ts'
 import { formatAmount } from '../core/money.ts'
 import { columnsOf } from './columns.ts'
 import { YES } from './confirm.ts'
-import { EXIT, Failure } from './failure.ts'
 import { localTime, time } from './options.ts'
-import { fields, jsonText, note, table, visible } from './output.ts'
+import { EXIT, Failure, fields, jsonText, note, table, visible } from './output.ts'
 import { MODE, rpc } from './rpc-verb.ts'
 import {
   printResponse,
@@ -87,7 +86,7 @@ interface TailOptions {
 }
 
 const tail = serviceAction<TailOptions>(async (service, options) => {
-  // Imported here, because only this verb needs it and the others start faster without it.
+  // Imported here, because only this verb needs it, and other verbs start faster without it.
   const { subscribe, SubscriptionRefused } = await import('../client/subscribe.ts')
   const stop = new AbortController()
   const onSignal = () => stop.abort()
@@ -96,7 +95,7 @@ const tail = serviceAction<TailOptions>(async (service, options) => {
   let cursor: string | undefined
   let refusal: Failure | undefined
   const subscription: SubscribeOptions = {
-    addresses: [addressOf(service.url)],
+    addresses: [service.url],
     token: service.token,
     ...(service.url.startsWith('https:') && { tls: service.tls }),
     start: startOf(options),
@@ -113,7 +112,7 @@ const tail = serviceAction<TailOptions>(async (service, options) => {
   try {
     for await (const event of subscribe(subscription)) {
       const line = options.json ? jsonText(toJsonForm(EventSchema, event)) : lineOf(event)
-      // Wait for a slow reader of stdout, which slows the stream down instead of using memory.
+      // Wait for a slow reader of stdout: that slows down the stream instead of using memory.
       if (!process.stdout.write(`${line}\n`)) await once(process.stdout, 'drain')
       cursor = event.cursor
       timeout.onItem()
@@ -151,12 +150,6 @@ function createTimeout(service: Service, stop: AbortController) {
     },
     failure: () => failure,
   }
-}
-
-/** Returns `host:port`, with the default port if the URL has none. */
-function addressOf(url: string): string {
-  const { hostname, port, protocol } = new URL(url)
-  return `${hostname}:${port || (protocol === 'https:' ? 443 : 80)}`
 }
 
 function startOf(options: TailOptions): SubscribeOptions['start'] {

@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { join } from 'node:path'
 import { writePrivate } from '../core/private-file.ts'
-import { EXIT, Failure } from './failure.ts'
+import { EXIT, Failure } from './output.ts'
 import { readSecretFile } from './read-secret.ts'
 
 /** The address of the service, and the credential to call it with. */
@@ -13,15 +13,15 @@ export interface ServiceAddress {
   readonly token: string
   /** The URL of the HTTP server; undefined unless the service is local. */
   readonly httpUrl: string | undefined
-  /** The URL that has /readyz; undefined unless the service is local. */
+  /** The URL of the server with /readyz; undefined unless the service is local. */
   readonly opsUrl: string | undefined
   /** The demo business; undefined unless the service is local. */
   readonly businessId: string | undefined
 }
 
 /**
- * Finds the service by the options, else the environment, else the credentials file of a local
- * service. The token of the file is sent only to the service of the file.
+ * Finds the service by the options, then the environment, then the credentials file of a local
+ * service. The token in the file is sent only to the service of the file.
  *
  * @throws Failure that says what to do
  */
@@ -61,7 +61,7 @@ export function findService(
 const credentialsFile = (env: NodeJS.ProcessEnv): string =>
   join(env['DATA_DIR']?.trim() || '.inflow', 'credentials.json')
 
-/** @returns its origin @throws Failure that names the source if it is no URL of a service */
+/** @returns the origin of the URL @throws Failure naming the source if the text is not the URL of a service */
 export function checkUrl(text: string, source: string): string {
   const url = URL.canParse(text) ? new URL(text) : undefined
   if (!url || !/^https?:$/.test(url.protocol)) {
@@ -95,17 +95,17 @@ function readCredentials(path: string, onError?: 'ignore errors'): ServiceAddres
   }
 }
 
-/** Where the command line states a token. */
+/** The options that give a token. */
 export interface TokenOptions {
   readonly token?: string
   readonly tokenFile?: string
 }
 
 /**
- * Returns the token of the options, else of the environment; undefined if there is none. A file keeps
- * it out of the list of processes, which everyone on the machine can read.
+ * Returns the token of the options or else of the environment; undefined if there is none. A file keeps the token out of
+ * the process list, which all users of the machine can read.
  *
- * @throws Failure when a file cannot be read, two sources of the same rank are given, or it cannot be a token
+ * @throws Failure if a file cannot be read, two sources of the same rank are given, or the text cannot be a token
  */
 function givenToken(options: TokenOptions, env: NodeJS.ProcessEnv): string | undefined {
   const token = findToken(options, env)
@@ -130,12 +130,12 @@ function findToken(options: TokenOptions, env: NodeJS.ProcessEnv): string | unde
   return file === undefined ? own : readSecretFile(file, 'INFLOW_TOKEN_FILE')
 }
 
-/** A service and how to call it: variables of the environment and their values, such as INFLOW_GRPC_URL. */
+/** The environment variables to call a service with, such as INFLOW_GRPC_URL, and their values. */
 type Profile = Readonly<Record<string, string>>
 
-/** What the file has. */
-export interface Profiles {
-  /** The name of the one that is used if nothing else says which service; absent: none. */
+/** The content of the file of profiles. */
+interface Profiles {
+  /** The name of the profile that is used if nothing else names a service; absent: none. */
   readonly current?: string | undefined
   readonly profiles: Readonly<Record<string, Profile>>
 }
@@ -146,11 +146,11 @@ const folderOf = (env: NodeJS.ProcessEnv) =>
   join(env['XDG_CONFIG_HOME'] || join(env['HOME'] || homedir(), '.config'), 'inflow')
 
 /**
- * The environment with the variables of a profile: of the named one, in place of what is set; else of the current
- * one, if neither an option, the environment nor a local service says which service is meant.
+ * Returns the environment with the variables of a profile. A named profile replaces the variables that are set. Without a
+ * name, the current profile is used if neither an option, the environment nor a local service determines the service.
  *
- * @param named by `--profile`; absent: INFLOW_PROFILE
- * @throws Failure if the profile does not exist, or is named beside a URL
+ * @param named the value of `--profile`; absent: INFLOW_PROFILE
+ * @throws Failure if the profile does not exist, or a URL is given too
  */
 export function withProfile(
   {
@@ -170,13 +170,13 @@ export function withProfile(
   return current === undefined ? env : inPlace(env, profiles[current])
 }
 
-/** The environment with a profile in place of all that it says of a service, whose token must reach no other. */
+/** Replaces all variables about a service by those of a profile: a token must not reach another service. */
 function inPlace(env: NodeJS.ProcessEnv, profile: Profile | undefined): NodeJS.ProcessEnv {
   const others = Object.entries(env).filter(([name]) => !name.startsWith('INFLOW_'))
   return { ...Object.fromEntries(others), ...profile }
 }
 
-/** @throws Failure if there is none of the name */
+/** @throws Failure if no profile has the name */
 export function findProfile({ profiles }: Profiles, name: string): Profile {
   const found = Object.hasOwn(profiles, name) ? profiles[name] : undefined
   if (found === undefined) {
@@ -205,6 +205,6 @@ export function readProfiles(env: NodeJS.ProcessEnv): Profiles {
   }
 }
 
-/** Writes the profiles of this user, in a file that only the user may read. */
+/** Writes the profiles of this user to a file that only the user can read. */
 export const storeProfiles = (env: NodeJS.ProcessEnv, profiles: Profiles) =>
   writePrivate(folderOf(env), FILE, `${JSON.stringify(profiles, null, 2)}\n`)

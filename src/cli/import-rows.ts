@@ -6,11 +6,11 @@ import {
   ScalarType,
 } from '@bufbuild/protobuf'
 import { parseAmount } from '../core/money.ts'
-import { EXIT, Failure } from './failure.ts'
 import { enumNames, localTime, prefixOf } from './options.ts'
+import { EXIT, Failure } from './output.ts'
 import { readTable, readText } from './read-csv.ts'
 
-/** What is wrong with a field of a row; an empty field is the row itself. */
+/** A fault of a field of a row; an empty field name stands for the whole row. */
 export interface RowFault {
   readonly line: number
   readonly field: string
@@ -26,13 +26,14 @@ export interface FileRow<Desc extends DescMessage> {
   readonly faults: readonly RowFault[]
 }
 
-/** The longest line of a file of JSON. */
+/** The longest line of a JSON file. */
 const LINE_CHARACTERS_MAX = 65_536
 
 /**
- * Reads the rows of a file one at a time: CSV with a line of headers, or one JSON object on each line if the name ends
- * in .jsonl or .ndjson. Fields have the names of the contract, as in `account_number` or `accountNumber`. The fields
- * of a message follow its name: `payer_name`, or in JSON an object. `amount` is `amount_minor` in naira.
+ * Reads the rows of a file one at a time: CSV with a line of headers, or one JSON object on each line if the file name ends
+ * in .jsonl or .ndjson. Fields have the names of the contract, as in `account_number` or `accountNumber`. A field of a
+ * nested message has the name of the message as a prefix: `payer_name`; in JSON it may be in an object. `amount` is
+ * `amount_minor` in naira.
  *
  * @throws Failure if the file cannot be read, or names an unknown column
  */
@@ -55,9 +56,9 @@ export async function* readRows<Desc extends DescMessage>(
 
 interface FileRecord {
   readonly line: number
-  /** By the names of the file. */
+  /** The values by the names in the file. */
   readonly values: readonly (readonly [name: string, value: unknown])[]
-  /** What is wrong with the line as a whole. */
+  /** The fault of the line as a whole. */
   readonly fault?: string
 }
 
@@ -95,7 +96,7 @@ function parseObject(text: string): Pick<FileRecord, 'values' | 'fault'> {
     const parsed: unknown = JSON.parse(text)
     if (isObject(parsed)) return { values: Object.entries(parsed) }
   } catch {
-    // Said below.
+    // The fault is returned below.
   }
   return { values: [], fault: 'is not a JSON object' }
 }
@@ -119,15 +120,15 @@ async function* linesOf(file: string): AsyncGenerator<string> {
 const isObject = (value: unknown): value is Record<string, unknown> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** Where the value of a column belongs. */
+/** The field that a column sets. */
 interface Target {
   readonly field: DescField
-  /** The field of the message that it is in. */
+  /** The field of the nested message that contains the field. */
   readonly parent?: DescField & { readonly fieldKind: 'message' }
   readonly isNaira?: boolean
 }
 
-/** By the names that a file may have. */
+/** The targets by the names that a file may use. */
 type Columns = ReadonlyMap<string, Target>
 
 const TIMESTAMP = 'google.protobuf.Timestamp'
@@ -148,7 +149,7 @@ function columnsOf(schema: DescMessage): Columns {
   return columns
 }
 
-/** Sets the field that a name stands for. @returns what is wrong with it */
+/** Sets the field of a name. @returns the fault of its value; undefined if it is valid */
 function readField(
   columns: Columns,
   init: Record<string, unknown>,

@@ -10,10 +10,9 @@ import {
   TransactionService,
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { ImportOutcome, type ImportResult } from '../../gen/inflow/type/v1/import_pb.ts'
-import { forEachConcurrently } from '../core/for-each-concurrently.ts'
-import { EXIT, Failure } from './failure.ts'
+import { forEachConcurrently } from '../core/concurrency.ts'
 import { type FileRow, type RowFault, readRows } from './import-rows.ts'
-import { jsonText, note, print } from './output.ts'
+import { EXIT, Failure, jsonText, note, print } from './output.ts'
 import type { Progress } from './progress.ts'
 import { BUSINESS } from './rpc-verb.ts'
 import { type Service, serviceAction } from './service-action.ts'
@@ -42,17 +41,17 @@ export function importNoun(noun: Command): void {
     verb.addHelpText(
       'after',
       '\nThe columns are the fields of the contract, such as account_number or accountNumber; amount is in\n' +
-        'naira. Nothing is imported if any row is wrong. A run that was interrupted is repeated.',
+        'naira. Nothing is imported if any row is wrong. If a run is interrupted, repeat it.',
     )
   }
 }
 
-/** What a file has rows of. */
+/** The kind of rows in a file. */
 interface ImportKind<Desc extends DescMessage> {
   readonly schema: Desc
-  /** What must be unique in the file, with the field to name. */
+  /** The keys that must be unique in the file, with the field that a fault names. */
   keysOf(row: MessageShape<Desc>): readonly (readonly [field: string, key: string])[]
-  /** Imports some rows, or states what the results would be. */
+  /** Imports some rows, or returns what the results would be. */
   send(service: Service, rows: MessageShape<Desc>[], request: Request): Promise<ImportResults>
 }
 
@@ -84,13 +83,13 @@ const TRANSACTIONS: ImportKind<typeof ImportedTransactionSchema> = {
     service.client(TransactionService).importTransactions({ ...request, transactions }),
 }
 
-/** The keys of so many rows take about 100 MB. */
+/** The most rows of a file; the keys of so many rows take about 100 MB. */
 const ROWS_MAX = 1_000_000
 
-/** The rows of a call. */
+/** The number of rows in a call. */
 const BATCH_ROWS = 1_000
 
-/** The service works on one while the next one is read. */
+/** The most concurrent calls: the service imports rows while the next ones are read. */
 const CALLS_MAX = 3
 
 const FAULTS_SHOWN_MAX = 100
@@ -102,8 +101,8 @@ interface Options {
 }
 
 /**
- * Imports the rows of a file, in two passes: the first one validates all of it, and nothing is imported if any row is
- * wrong. What was imported before counts as there, so a run that was interrupted is repeated.
+ * Imports the rows of a file in two passes. The first pass validates the whole file, and nothing is imported if any row is
+ * wrong. Rows that were imported before are skipped, so an interrupted run can be repeated.
  */
 const importAction = <Desc extends DescMessage>(kind: ImportKind<Desc>) =>
   serviceAction<Options>(async (service, options, file) => {
@@ -143,7 +142,7 @@ interface Run<Desc extends DescMessage> {
   send(rows: MessageShape<Desc>[], validateOnly: boolean): Promise<readonly ImportResult[]>
   readonly progress: Progress
   readonly faults: ReturnType<typeof createFaults>
-  /** The rows of the file, those that were there before it, and what this run imported or found there. */
+  /** The rows of the file, rows that already existed, and rows that this run imported or found. */
   readonly count: { total: number; known: number; imported: number; there: number }
 }
 
@@ -160,7 +159,7 @@ function wrongRows(count: number, imported: number): Failure {
   return new Failure(EXIT.refused, `${plain(count)} faults in the file: ${text}`, shown)
 }
 
-/** Keeps the first faults by line, and counts them all, and the rows that have any. */
+/** Keeps the first faults by line, and counts all faults and the rows with faults. */
 function createFaults() {
   let kept: RowFault[] = []
   let [count, rows] = [0, 0]
@@ -169,7 +168,7 @@ function createFaults() {
     return kept
   }
   return {
-    /** @param faults those of one row */
+    /** @param faults the faults of one row */
     add(faults: readonly RowFault[]) {
       count += faults.length
       rows += 1
@@ -182,7 +181,7 @@ function createFaults() {
   }
 }
 
-/** Validates all rows. @returns the batches whose rows are all there */
+/** Validates all rows. @returns the batches whose rows are all imported already */
 async function validate<Desc extends DescMessage>(
   { kind, send, faults, count, progress }: Run<Desc>,
   rows: AsyncIterable<FileRow<Desc>>,
@@ -215,14 +214,14 @@ async function validate<Desc extends DescMessage>(
   return done
 }
 
-/** The keys of a row that an earlier line has; those that are new are noted. */
+/** Returns faults for the keys of a row that an earlier line has, and remembers its other keys. */
 function repeats(
   seen: Map<string, number>,
   keys: readonly (readonly [field: string, key: string])[],
   line: number,
 ): RowFault[] {
   return keys.flatMap(([field, key]) => {
-    // Short texts of a fixed length, so that a million of them fit.
+    // Short hashes of a fixed length, so that a million of them fit into memory.
     const hash = createHash('sha1').update(`${field} ${key}`).digest('latin1').slice(0, 12)
     const earlier = seen.get(hash)
     if (earlier === undefined) seen.set(hash, line)
@@ -230,7 +229,7 @@ function repeats(
   })
 }
 
-/** Batches of the rows that could be read, with their lines. */
+/** Yields batches of the rows that could be read, with their lines. */
 async function* batchesOf<Desc extends DescMessage>(rows: AsyncIterable<FileRow<Desc>>) {
   let batch = { index: 0, lines: [] as number[], rows: [] as MessageShape<Desc>[] }
   for await (const { line, row } of rows) {
@@ -256,7 +255,7 @@ function addRejected(
   }
 }
 
-/** @param done batches that a run before imported, which are not sent again */
+/** @param done the batches that an earlier run imported, which are not sent again */
 async function importRows<Desc extends DescMessage>(
   { send, faults, count, progress }: Run<Desc>,
   rows: AsyncIterable<FileRow<Desc>>,

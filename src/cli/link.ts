@@ -1,8 +1,8 @@
 import { chmodSync, copyFileSync, mkdirSync, renameSync } from 'node:fs'
 import { join } from 'node:path'
 
-// Run by npm after each installation: installs the command where `npx inflow` and scripts find it.
-// npm links the commands of dependencies there, but not those of the project itself.
+// npm runs this after each installation. It installs the command into the folder in which `npx inflow` and scripts find it:
+// npm links the commands of dependencies there, but not the commands of the project itself.
 const bin = join(import.meta.dirname, '../../node_modules/.bin')
 const draft = join(bin, `.inflow-${process.pid}`)
 

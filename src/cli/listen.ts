@@ -38,7 +38,7 @@ interface ListenOptions {
   readonly test?: boolean
 }
 
-/** Marks the temporary endpoint, so that a later listener recognizes one left behind. */
+/** Marks the temporary endpoint, so that a later listener recognizes an endpoint that was left behind. */
 const DESCRIPTION = 'inflow webhook listen'
 
 const listen = serviceAction<ListenOptions>(async (service, options) => {
@@ -86,7 +86,7 @@ async function remove(client: Client<typeof WebhookService>, endpointId: string)
   }
 }
 
-/** Removes the endpoints of killed listeners on this machine, and reports other listeners. */
+/** Removes the endpoints of killed listeners on this machine, and mentions other listeners. */
 async function removeStale(client: Client<typeof WebhookService>, businessId: string) {
   const { endpoints } = await client.listEndpoints({ businessId })
   for (const { id, description } of endpoints) {
@@ -143,9 +143,9 @@ interface Received {
   readonly forwarded: Forwarded | undefined
 }
 
-/** The outcome of forwarding it. */
+/** The outcome of forwarding a webhook. */
 interface Forwarded {
-  /** 0 without a response. */
+  /** The status of the response; 0: no response. */
   readonly status: number
   readonly latencyMs: number
   readonly error: string
@@ -164,7 +164,7 @@ const BODY_MAX_BYTES = 1_048_576
 /** Below the service's own timeout of 15 s. */
 const FORWARD_TIMEOUT_MS = 12_000
 
-/** The headers that receivers use. */
+/** The headers that are forwarded, because receivers use them. */
 const FORWARDED_HEADERS = /^(content-type|user-agent|webhook-.*|x-wiaxy-.*)$/
 
 /** Starts a receiver of webhooks on a free port of this machine. */

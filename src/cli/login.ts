@@ -1,9 +1,8 @@
 import { resolve } from 'node:path'
 import type { Command } from 'commander'
 import { SessionService } from '../../gen/inflow/session/v1/session_service_pb.ts'
-import { EXIT, Failure } from './failure.ts'
 import { checkUrl, findProfile, readProfiles, storeProfiles } from './find-service.ts'
-import { jsonText, note, print, table } from './output.ts'
+import { EXIT, Failure, jsonText, note, print, table } from './output.ts'
 import { readSecretArgument } from './read-secret.ts'
 import { callService } from './service-action.ts'
 import { readTlsOptions } from './tls.ts'
@@ -15,7 +14,7 @@ const LOGIN_HELP = `
   --token-file <path>  file of an internal token, or - for standard input, which a terminal does not show (default: -)
   Example: login production --url https://grpc.pay.example.com:50051`
 
-/** `inflow login`: stores the address and a token of a service, once the service has accepted them. */
+/** `inflow login`: stores the address and a token of a service after the service has accepted them. */
 export function login(noun: Command): void {
   const action = async (
     name = 'default',
@@ -49,7 +48,7 @@ const LOGOUT_HELP = `
   [profile]  name of the profile (default: the one in use)
   Example: logout production`
 
-/** `inflow logout`: forgets a profile. Its token stays valid until it is revoked. */
+/** `inflow logout`: removes a profile. Its token stays valid until it is revoked. */
 export function logout(noun: Command): void {
   const action = async (given: string | undefined) => {
     const { current, profiles } = readProfiles(process.env)

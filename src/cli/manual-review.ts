@@ -1,8 +1,5 @@
 import type { Command } from 'commander'
-import {
-  type Notification,
-  NotificationSchema,
-} from '../../gen/inflow/notification/v1/notification_pb.ts'
+import { NotificationSchema } from '../../gen/inflow/notification/v1/notification_pb.ts'
 import { NotificationService } from '../../gen/inflow/notification/v1/notification_service_pb.ts'
 import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import { columnsOf } from './columns.ts'
@@ -46,7 +43,7 @@ export function unmatched(noun: Command): void {
     }),
     return: rpc(ReconciliationService.method.returnUnmatchedPayment, {
       confirms:
-        'It is marked as returned outside Inflow, and cannot be assigned any more. No money moves.',
+        'It is marked as returned outside Inflow, and can no longer be assigned. No money moves.',
       shows: `${UNMATCHED}, narration, resolution, resolvedAt, note`,
     }),
   })
@@ -97,17 +94,16 @@ export function notification(noun: Command): void {
       shows: `${NOTIFICATIONS}, result, cause`,
     }),
     show: rpc(NotificationService.method.showNotification, {
-      shows: (response) => `${shown(response.notification)}\n\n${response.body}`,
+      shows: (response) =>
+        `${fields(response.notification, NOTIFICATION.list)}\n\n${response.body}`,
     }),
     retry: rpc(NotificationService.method.retryNotification, { shows: NOTIFICATION }),
     resolve: rpc(NotificationService.method.resolveNotification, {
-      confirms: 'Its manual review ends, and nothing is recorded of it.',
+      confirms: 'Its manual review ends, and no payment is recorded.',
       shows: NOTIFICATION,
     }),
   })
 }
-
-const shown = (found: Notification | undefined) => (found ? fields(found, NOTIFICATION.list) : '')
 
 const CONFLICTS = `id, createdAt=Reported at, bank, sessionId, accountNumber, amountMinor,
   status, recordedAccountNumber, recordedAmountMinor`

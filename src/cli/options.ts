@@ -4,13 +4,12 @@ import { InvalidArgumentError } from 'commander'
 import { createTimeText, type TimeText } from '../core/clock.ts'
 import { AMOUNT_MINOR_MAX, formatAmount, parseAmount } from '../core/money.ts'
 import { fromTimestamp } from '../protobuf/values.ts'
-import { EXIT, Failure } from './failure.ts'
-import { willShow } from './output.ts'
+import { EXIT, Failure, willShow } from './output.ts'
 import type { OptionRule } from './verb.ts'
 
-// How options are read and values shown: what people type and see, for each type of a field.
+// Parses options and formats values, by the types of fields.
 
-/** Formats and parses times in DISPLAY_TIME_ZONE, else in the time zone of the machine. */
+/** Formats and parses times in DISPLAY_TIME_ZONE, or in the time zone of the machine if it is not set. */
 export const localTime = {
   /** Returns YYYY-MM-DD HH:MM:SS; empty if undefined. */
   format(at: Timestamp | undefined): string {
@@ -18,7 +17,7 @@ export const localTime = {
     willShow(zoneOf())
     return times().format(fromTimestamp(at))
   },
-  /** Parses that form, or RFC 3339; undefined if invalid. */
+  /** Parses the form of `format`, or RFC 3339; undefined if invalid. */
   parse(text: string): Timestamp | undefined {
     const epochMs = times().parse(text)
     return epochMs === undefined ? undefined : timestampFromMs(epochMs)
@@ -43,7 +42,7 @@ function createTimes(zone: string): TimeText {
   }
 }
 
-/** Parses a time; a date is its first second. */
+/** Parses a time; a date stands for its first second. */
 export function time(text: string): Timestamp {
   const at = localTime.parse(firstSecond(text))
   if (!at) {
@@ -56,10 +55,10 @@ export function time(text: string): Timestamp {
 
 const firstSecond = (text: string) => (/^\d{4}-\d{2}-\d{2}$/.test(text) ? `${text} 00:00:00` : text)
 
-/** Banks' statements are in this time zone. */
+/** The time zone of bank statements. */
 const lagos = createTimeText('Africa/Lagos')
 
-/** Formats and parses times in the zone of banks' statements, whatever that of the machine is. */
+/** Formats and parses times in the zone of bank statements, whatever the zone of the machine is. */
 export const lagosTime = {
   format: (at: Timestamp | undefined): string => (at ? lagos.format(fromTimestamp(at)) : ''),
   parse(text: string): Timestamp {
@@ -134,7 +133,7 @@ export function enumName(schema: DescEnum, value = 0): string {
   return schema.value[value]?.name.slice(prefixOf(schema).length) ?? String(value)
 }
 
-/** "BANK_" */
+/** The prefix of the names of an enum's values, such as "BANK_". */
 export function prefixOf(schema: DescEnum): string {
   return schema.value[0]?.name.replace(/UNSPECIFIED$/, '') ?? ''
 }

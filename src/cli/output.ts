@@ -19,12 +19,12 @@ export function print(text: string): void {
 
 let shownZone: string | undefined
 
-/** Remembers the zone of a time that is shown. */
+/** Records the zone of times that are shown. */
 export function willShow(zone: string): void {
   shownZone = zone
 }
 
-/** Says on a terminal which zone the times are in that were shown. */
+/** Prints the zone of the shown times on a terminal. */
 export function noteZone(): void {
   if (shownZone !== undefined && process.stdout.isTTY) note(`Times are in ${shownZone}.`)
 }
@@ -36,7 +36,7 @@ export function note(text: string): void {
 
 /**
  * Formats rows as an aligned table. Without rows, returns an empty text and prints a note. On a terminal, texts are
- * cut so that a line fits where that is possible.
+ * cut so that lines fit, if that is possible.
  */
 export function table<Row>(rows: readonly Row[], columns: readonly Column<Row>[]): string {
   if (rows.length === 0) {
@@ -62,13 +62,13 @@ export function table<Row>(rows: readonly Row[], columns: readonly Column<Row>[]
   return [bold(head), ...cells.map(line)].join('\n')
 }
 
-/** The least width of a text that is cut. */
+/** The smallest width to which a text is cut. */
 const CUT_MIN = 12
 
-/** Ids, times and words such as statuses are of no use in part. */
+/** Whether a text must not be cut: ids, times, and words such as statuses. */
 const isWhole = (text = '') => /^([a-z]+_[0-9a-z]{26}|[\d :-]+|[A-Z0-9_]+|yes|no)$/.test(text)
 
-/** Takes from the widest texts what a line is longer than the terminal. */
+/** Reduces the widths of the widest texts until a line fits the terminal. */
 function shrink(widths: number[], isText: readonly boolean[], terminal: number): void {
   const total = () => widths.reduce((sum, each) => sum + each + 2, -2)
   while (total() > terminal) {
@@ -78,7 +78,7 @@ function shrink(widths: number[], isText: readonly boolean[], terminal: number):
   }
 }
 
-/** Ends a text that is too wide with an ellipsis. */
+/** Cuts a text that is too wide, and ends it with an ellipsis. */
 function cut(text: string, to: number): string {
   if (width(text) <= to) return text
   const letters = [...text]
@@ -86,8 +86,9 @@ function cut(text: string, to: number): string {
   return `${letters.join('').trimEnd()}…`
 }
 
-/** Formats one record: a line for each field that has a value. */
-export function fields<Row>(row: Row, columns: readonly Column<Row>[]): string {
+/** Formats one record: a line for each field that has a value. Without a record, returns an empty text. */
+export function fields<Row>(row: Row | undefined, columns: readonly Column<Row>[]): string {
+  if (row === undefined) return ''
   const indent = Math.max(...columns.map((column) => column.title.length)) + 2
   return columns
     .map((column) => [column.title, visible(column.of(row))] as const)
@@ -96,17 +97,17 @@ export function fields<Row>(row: Row, columns: readonly Column<Row>[]): string {
     .join('\n')
 }
 
-/** Control characters, and those that change the direction of text, which JSON need not escape. */
+/** Control characters, and characters that change the direction of text, which JSON need not escape. */
 const BEYOND_ASCII = /[\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g
 
-/** Replaces control characters, as names and narrations come from outside the service. */
+/** Replaces control characters, because names and narrations come from outside the service. */
 export function visible(text: string): string {
   return text.replace(/[\p{Cc}\u200e\u200f\u202a-\u202e\u2066-\u2069]/gu, '\u{fffd}')
 }
 
 /**
- * Formats a value as JSON that a terminal shows as it is: JSON.stringify leaves control characters beyond ASCII, with
- * which an escape sequence may begin, and those that reverse the direction of text.
+ * Formats a value as JSON that is safe for a terminal. JSON.stringify does not escape control characters beyond ASCII, which
+ * can begin an escape sequence, and characters that reverse the direction of text.
  */
 export function jsonText(value: unknown, indent?: number): string {
   const escaped = (character: string) =>
@@ -114,7 +115,7 @@ export function jsonText(value: unknown, indent?: number): string {
   return JSON.stringify(value, null, indent).replace(BEYOND_ASCII, escaped)
 }
 
-/** Bold on a terminal with colors. Node 20 would style what goes to files and pipes as well. */
+/** Makes a text bold on a terminal with colors. Node 20 itself would style text to files and pipes too. */
 function bold(text: string): string {
   const { stdout } = process
   return stdout.isTTY && stdout.hasColors() ? styleText('bold', text) : text
@@ -125,7 +126,38 @@ function pad(text: string, to: number, right: boolean): string {
   return right ? space + text : text + space
 }
 
-/** Returns the width on a terminal. Combining accents take no column; wide scripts count as one. */
+/** Returns the width of a text on a terminal. Combining accents take no column; wide characters count as one. */
 function width(text: string): number {
   return [...text.replace(/\p{Mn}/gu, '')].length
+}
+
+/** The exit codes of the command. */
+export const EXIT = {
+  /** The service refused or failed. */
+  refused: 1,
+  /** Invalid usage, or an invalid setting. */
+  usage: 2,
+  /** The service is not running, was not found, or does not respond. */
+  unreachable: 3,
+} as const
+
+/** An error that the operator can act on. Printed without a stack. */
+export class Failure extends Error {
+  override readonly name = 'Failure'
+  readonly exitCode: number
+  readonly details: readonly string[]
+  /** The stable reason of the service, such as `not_found`; empty: none. */
+  readonly reason: string
+
+  /**
+   * @param exitCode one of EXIT
+   * @param message one line
+   * @param details further lines
+   */
+  constructor(exitCode: number, message: string, details: readonly string[] = [], reason = '') {
+    super(message)
+    this.exitCode = exitCode
+    this.details = details
+    this.reason = reason
+  }
 }

@@ -20,7 +20,7 @@ import { MODE, PAGE, rpc } from './rpc-verb.ts'
 import type { Service } from './service-action.ts'
 import { addVerbs, describeNoun } from './verb.ts'
 
-/** Figures of the last 24 hours beside those of the same hours a week before. */
+/** Columns that compare the last 24 hours with the same hours of the previous week. */
 const compared =
   (text: (figures: HourFigures) => string) =>
   ({ total, weekBeforeTotal }: GetOverviewResponse): string =>
@@ -82,7 +82,7 @@ export function overview(noun: Command): void {
   describeNoun(noun, verb, OVERVIEW_HELP)
 }
 
-/** States which payouts are paused, so that no operator overlooks it. */
+/** Prints which payouts are paused, so that operators do not overlook it. */
 async function notePauses(service: Service, businessId: string): Promise<void> {
   const { pauses } = await service.client(PayoutService).listPauses({ businessId })
   for (const pause of pauses) {
@@ -97,7 +97,7 @@ async function notePauses(service: Service, businessId: string): Promise<void> {
 const SEARCH_HELP = `
   ${MODE}
   <text>  an id, a reference, an account number, an e-mail address, a name, …
-  --business <id>  only what belongs to this business
+  --business <id>  only results of this business
   Example: search 120001261120100000123456789012`
 
 export function search(noun: Command): void {
@@ -107,22 +107,22 @@ export function search(noun: Command): void {
       const kinds = more.map((kind) => enumName(ResultKindSchema, kind)).join(', ')
       return more.length === 0
         ? undefined
-        : `There are more of ${kinds}: name a business, or more of the text.`
+        : `There are more results of these kinds: ${kinds}. Name a business, or a longer text.`
     },
   })
   describeNoun(noun, verb, SEARCH_HELP)
 }
 
 const REVIEW_HELP = `
-  update: take an item, hand it over or release it, and note something about it
-  <item-id>  the id, as list shows it
-  --kind <kind>!  its kind
+  update: assign an item, hand it over or release it, and add a note
+  <item-id>  the id of the item, as list shows it
+  --kind <kind>!  the kind of the item
   --test  an item of test mode
-  --assignee <name>  who takes care of it; "": it is unassigned
-  --note <text>  what is to be known about it; "": none
+  --assignee <name>  the person who handles the item; "" removes the assignee
+  --note <text>  a note about the item; "" removes the note
   Example: review update unm_… --kind UNMATCHED_PAYMENT --assignee Ada --note "the customer was asked"
 
-  list: list what waits for a decision, oldest first
+  list: list the items that wait for a decision, oldest first
   ${MODE}
   --business <id>  only of this business
   --kind <kind>  only of this kind
@@ -148,7 +148,7 @@ export function review(noun: Command): void {
   })
 }
 
-/** The commands that take the id of an item, by their methods. */
+/** The commands that take the id of an item, by method. */
 export const COMMANDS: Readonly<Record<string, string>> = {
   AssignUnmatchedPayment: 'unmatched assign',
   RefundUnmatchedPayment: 'refund unmatched',
@@ -169,7 +169,7 @@ export const COMMANDS: Readonly<Record<string, string>> = {
   ResolvePayoutDiscrepancy: 'payout resolve-discrepancy',
 }
 
-/** The command of a method; of a newer service, the method. */
+/** The command of a method; the name of the method if only a newer version knows the command. */
 function commandOf(action: string): string {
   const method = action.slice(action.indexOf('/') + 1)
   return COMMANDS[method] ?? method

@@ -16,9 +16,8 @@ import {
 import { formatAmount } from '../core/money.ts'
 import { columnsOf } from './columns.ts'
 import { confirm, YES, type YesOption } from './confirm.ts'
-import { EXIT, Failure } from './failure.ts'
 import { readRows } from './import-rows.ts'
-import { counted, fields, note, table, visible } from './output.ts'
+import { counted, EXIT, Failure, fields, note, table, visible } from './output.ts'
 import { BUSINESS, PAGE, rpc } from './rpc-verb.ts'
 import { printResponse, type Service, serviceAction } from './service-action.ts'
 import { addVerbs, calling } from './verb.ts'
@@ -26,7 +25,7 @@ import { addVerbs, calling } from './verb.ts'
 const BATCH_ID = '<batch-id>  the batch id, pba_…'
 
 const HELP = `
-  import: request the payouts of a file as one batch, after you confirmed their sum
+  import: request the payouts of a file as one batch, after you confirm their sum
   ${BUSINESS}
   <file>  CSV with a line of headers, or .jsonl with an object on each line
   --reference <text>!  your own reference of the batch; a repeat with the same file shows the same batch
@@ -45,14 +44,14 @@ const HELP = `
   ${BATCH_ID}
   Example: payout batch pba_…
 
-  approve-batch: approve all payouts of a batch that await it, which another person requested
+  approve-batch: approve all payouts of a batch that await approval, if another person requested the batch
   ${BUSINESS}
   ${BATCH_ID}
   --note <text>  why
   ${YES}
   Example: payout approve-batch pba_… --note "payroll of November"
 
-  reject-batch: refuse all payouts of a batch that await an approval, and the items without a name
+  reject-batch: reject all payouts of a batch that await approval, and the items that wait for a name enquiry
   ${BUSINESS}
   ${BATCH_ID}
   --note <text>  why
@@ -64,7 +63,7 @@ const BATCH = `id, businessId, live, reference, count, sumMinor, requestedBy, cr
 
 const REFUSED = columnsOf(RefusedItemSchema, 'index, reference, reason, detail')
 
-/** Adds the verbs of batches of payouts. */
+/** Adds the verbs for batches of payouts. */
 export function addBatchVerbs(noun: Command): void {
   addVerbs(noun, HELP, {
     import: calling(importPayouts),
@@ -93,9 +92,9 @@ export function addBatchVerbs(noun: Command): void {
 }
 
 const batchText = (batch: PayoutBatch | undefined): string =>
-  batch ? fields(batch, columnsOf(PayoutBatchSchema, BATCH).list) : ''
+  fields(batch, columnsOf(PayoutBatchSchema, BATCH).list)
 
-/** Asks before a batch is decided: the question states how many payouts, and their sum. */
+/** Asks for a confirmation before a batch is decided. The question states the number of payouts and their sum. */
 const confirmBatch =
   (word: string, effect: string) =>
   (request: { readonly businessId: string; readonly batchId: string }, service: Service) => ({
@@ -123,7 +122,7 @@ interface ImportOptions extends YesOption {
   readonly dryRun?: boolean
 }
 
-/** Has the service validate the whole file, has the operator confirm the sum, and requests the batch. */
+/** Validates the whole file at the service, asks the operator to confirm the sum, and requests the batch. */
 const importPayouts = serviceAction<ImportOptions>(async (service, options, file) => {
   const { reference, test, dryRun = false } = options
   const client = service.client(PayoutService)
@@ -154,7 +153,7 @@ const ITEMS_MAX = 5_000
 
 const FAULTS_SHOWN_MAX = 100
 
-/** @throws Failure naming the lines that are wrong */
+/** @throws Failure naming the lines with faults */
 async function readItems(file: string) {
   const items: PayoutItem[] = []
   const lines: number[] = []
@@ -166,7 +165,7 @@ async function readItems(file: string) {
       lines.push(line)
     }
     if (items.length > ITEMS_MAX) {
-      throw new Failure(EXIT.usage, `a batch has at most ${ITEMS_MAX} payouts: divide the file`)
+      throw new Failure(EXIT.usage, `a batch has at most ${ITEMS_MAX} payouts: split the file`)
     }
   }
   if (faults.length > 0) {
@@ -176,7 +175,7 @@ async function readItems(file: string) {
   return { items, lines }
 }
 
-/** The service names items by their index: the operator looks for the line of the file. */
+/** Replaces the item indexes in the faults of the service by line numbers of the file. */
 function withLines(error: unknown, lines: readonly number[]): unknown {
   const violations = ConnectError.from(error)
     .findDetails(BadRequestSchema)

@@ -28,16 +28,15 @@ import type { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { formatAmount } from '../core/money.ts'
 import { columnsOf } from './columns.ts'
 import { confirm, YES, type YesOption } from './confirm.ts'
-import { EXIT, Failure } from './failure.ts'
 import { amount, numberFrom } from './options.ts'
-import { fields, note, table, visible } from './output.ts'
+import { EXIT, Failure, fields, note, table, visible } from './output.ts'
 import { addBatchVerbs } from './payout-batches.ts'
 import { addDiscrepancyVerbs } from './reconcile-payouts.ts'
 import { BUSINESS, MODE, PAGE, rpc } from './rpc-verb.ts'
-import { printResponse, type Service, serviceAction } from './service-action.ts'
+import { pagesOf, printResponse, type Service, serviceAction } from './service-action.ts'
 import { addVerbs, calling } from './verb.ts'
 
-const ROW = `createdAt, reference, amountMinor, status, live, beneficiary.accountName=Beneficiary,
+const ROW = `createdAt, reference, amountMinor, status, bank=Sent through, live, beneficiary.accountName=Beneficiary,
   beneficiary.accountNumber=Account, beneficiary.bankName=Institution, businessId, id`
 
 const PAYOUT = `id, businessId, live, reference, purpose, status, amountMinor, feeMinor?, dutyMinor?, currency,
@@ -52,7 +51,7 @@ const PAYOUT_ID = '<payout-id>  the payout id, pay_…'
 const NOTE = '--note <text>  why'
 const INSTITUTION = '--bank <code>'
 const INSTITUTION_ABOUT =
-  'the institution: its six digits at the interbank switch, or the three of a commercial bank, see payout banks'
+  'the institution: its six-digit NIP code, or the three-digit code of a commercial bank; see payout banks'
 const WHAT_TO_PAUSE = `--all  all payouts
   --bank <code>  payouts through this bank
   --business <id>  payouts of this business, in both modes`
@@ -71,7 +70,7 @@ const PAYOUT_HELP = `
   --amount <naira>!  the amount that the beneficiary gets
   ${INSTITUTION}!  ${INSTITUTION_ABOUT}
   --account <number>!  the account number, ten digits
-  --name <text>  the name that you expect; another one is refused (default: the name that the bank states)
+  --name <text>  the name that you expect; the bank must state a name like it (default: the name that the bank states)
   --narration <text>  what the beneficiary's statement shows (default: the name of the business)
   --test  in test mode (default: live mode)
   ${YES}
@@ -97,7 +96,7 @@ const PAYOUT_HELP = `
   ${YES}
   Example: payout approve pay_… --note "invoice 1042"
 
-  reject: refuse the approval of a payout: its money is available again
+  reject: reject a payout that awaits approval: its money is available again
   ${PAYOUT_ID}
   ${NOTE}
   ${YES}
@@ -109,7 +108,7 @@ const PAYOUT_HELP = `
   ${YES}
   Example: payout cancel pay_… --note "paid in cash"
 
-  resolve: decide a payout whose result the bank has not stated, by what the books of the bank show
+  resolve: decide a payout whose result the bank has not stated, after you looked at the bank's books
   ${PAYOUT_ID}
   --decision <decision>!  what to do
   --note <text>!  how you know
@@ -127,13 +126,13 @@ const PAYOUT_HELP = `
   banks: list the institutions that payouts can reach
   Example: payout banks
 
-  beneficiaries: list whom a business has paid, the last used first
+  beneficiaries: list the beneficiaries of a business, the last used first
   ${BUSINESS}
   --test  in test mode (default: live mode)
   ${PAGE}
   Example: payout beneficiaries --limit 20
 
-  pause: stop payouts at once, at every instance; what is being sent is not called back
+  pause: stop payouts at once, at every instance; payouts that are already being sent are not stopped
   ${WHAT_TO_PAUSE}
   --reason <text>!  why
   Example: payout pause --all --reason "a key was stolen"
@@ -143,13 +142,13 @@ const PAYOUT_HELP = `
   --reason <text>  why
   Example: payout resume --all --reason "the key is revoked"
 
-  pauses: list what is paused, the last first
-  --business <id>  only what concerns this business (default: everything)
+  pauses: list pauses, newest first
+  --business <id>  only pauses that affect this business (default: all)
   ${PAGE}
   Example: payout pauses
 
-  float: show what the operator's accounts at the banks have, and what is being paid from them
-  --test  of test mode (default: live mode)
+  float: show the balances of the operator's accounts at the banks, and the sums that are being paid from them
+  --test  in test mode (default: live mode)
   Example: payout float`
 
 const POLICY_HELP = `
@@ -157,18 +156,18 @@ const POLICY_HELP = `
   --business <id>  the rules of this business (default: those of the installation)
   Example: payout policy get --business biz_…
 
-  set: change the rules of payouts: those that flags state, or all of them with --file
+  set: change the rules of payouts: the rules that you give as flags, or all rules with --file
   --business <id>  the rules of this business (default: those of the installation)
   --payout-max <naira>  the largest payout; 0: no limit
   --daily-max <naira>  the largest sum of a day in Lagos; 0: no limit
   --monthly-max <naira>  the largest sum of a month in Lagos; 0: no limit
-  --approval-above <naira>  larger payouts need the approval of a second person; none: no payout does
+  --approval-above <naira>  larger payouts need the approval of a second person; none: no payout needs it
   --cool-down-hours <hours>  how long a beneficiary is new, 0 to 720
-  --new-beneficiary-max <naira>  the largest amount that a new beneficiary gets without an approval
+  --new-beneficiary-max <naira>  the largest sum that a new beneficiary gets without an approval
   --approval-hours <hours>  how long an approval may take, 1 to 720
-  --floor <naira>  what stays available when a settlement is paid out
+  --floor <naira>  the amount that stays available when a settlement is paid out
   --duty <choice>  whether the business pays stamp duty: on, off
-  --file <path>  all rules as JSON, also the fees and the account that settlements are paid to
+  --file <path>  all rules as JSON, including the fees and the account for settlements
   Example: payout policy set --business biz_… --approval-above 500000 --daily-max 5000000`
 
 export function payout(noun: Command): void {
@@ -244,7 +243,7 @@ export function payout(noun: Command): void {
 const PAUSE = 'scope, bank, businessId, reason, pausedBy, pausedAt'
 
 const payoutText = (found: Payout | undefined): string =>
-  found ? fields(found, columnsOf(PayoutSchema, PAYOUT).list) : ''
+  fields(found, columnsOf(PayoutSchema, PAYOUT).list)
 
 /** "ADA OBI, 0123456785, Guaranty Trust Bank" */
 const beneficiaryText = ({ accountName, accountNumber, bankName }: Beneficiary): string =>
@@ -261,7 +260,7 @@ interface CreateOptions extends YesOption {
   readonly test?: boolean
 }
 
-/** Has the bank state the name, has the operator confirm it, and requests the payout with that resolution. */
+/** Resolves the name of the account, asks the operator to confirm it, and requests the payout with that resolution. */
 const createPayout = serviceAction<CreateOptions>(async (service, options) => {
   const businessId = service.business(options.business)
   const { reference, narration = '', name = '', amount: amountMinor } = options
@@ -269,7 +268,9 @@ const createPayout = serviceAction<CreateOptions>(async (service, options) => {
   const account = { bankCode: options.bank, accountNumber: options.account }
   const live = options.test !== true
   const { beneficiary, resolution } = await client.resolveAccountName({
-    ...{ businessId, live, ...account },
+    businessId,
+    live,
+    ...account,
   })
   if (beneficiary) {
     const question = [
@@ -279,7 +280,12 @@ const createPayout = serviceAction<CreateOptions>(async (service, options) => {
     await confirm(options, { word: 'pay', question: visible(question.join(' ')) })
   }
   const response = await client.createPayout({
-    ...{ businessId, live, reference, amountMinor, narration, resolution },
+    businessId,
+    live,
+    reference,
+    amountMinor,
+    narration,
+    resolution,
     beneficiary: { ...account, accountName: name },
   })
   printResponse(options, CreatePayoutResponseSchema, response, () => payoutText(response.payout))
@@ -292,7 +298,7 @@ function noteApproval(requested: Payout | undefined): void {
   note(`Another person has to approve it: inflow payout approve ${requested.id}`)
 }
 
-/** What decisions do that cannot be undone; the bank may be asked again at any time. */
+/** The effects of the decisions that cannot be undone. ASK_AGAIN is always safe, so it needs no confirmation. */
 const EFFECTS: Readonly<Record<number, string>> = {
   [PayoutDecision.MARK_PAID]: 'It is recorded as paid: its money does not come back.',
   [PayoutDecision.MARK_FAILED]:
@@ -301,7 +307,7 @@ const EFFECTS: Readonly<Record<number, string>> = {
   [PayoutDecision.MARK_RETURNED]: 'Its amount is available again.',
 }
 
-/** Asks before a payout is changed: the question states its amount and its beneficiary. */
+/** Asks for a confirmation before a payout is changed. The question states its amount and its beneficiary. */
 const confirmPayout =
   (word: string, effect: string) =>
   ({ payoutId }: { readonly payoutId: string }, service: Service) => ({
@@ -316,7 +322,7 @@ const confirmPayout =
       }),
   })
 
-/** @param describe what is known of the id; a token may be allowed to act without being allowed to read */
+/** @param describe describes the object; its text is left out if the token may act but not read */
 async function questionAbout(
   id: string,
   effect: string,
@@ -370,7 +376,7 @@ function feeText({ upToMinor, flatMinor, basisPoints, capMinor }: PayoutFeeBand)
   return `${amounts}${parts.join(' + ')}${cap}`
 }
 
-/** Reads a limit in naira: 0 stands for none. */
+/** Reads a limit in naira; 0 means no limit. */
 const limit = (text: string): bigint => (text === '0' ? 0n : amount(text))
 
 const POLICY_FLAGS = {
@@ -411,11 +417,11 @@ const setPolicy = serviceAction<PolicyOptions>(async (service, options) => {
       : { ...readPolicy(file), businessId }
   const response = await client.updatePayoutPolicy({ policy })
   printResponse(options, UpdatePayoutPolicyResponseSchema, response, () =>
-    response.policy ? fields(response.policy, POLICY.list) : '',
+    fields(response.policy, POLICY.list),
   )
 })
 
-/** The present rules with those that flags state. */
+/** The current rules, with the changes that the flags state. */
 function changed(
   present: PayoutPolicy = create(PayoutPolicySchema),
   options: PolicyOptions,
@@ -437,7 +443,7 @@ function changed(
   }
 }
 
-/** Reads rules in the form that `policy get --json` prints. @throws Failure */
+/** Reads rules from a file in the form that `policy get --json` prints. @throws Failure */
 function readPolicy(path: string): PayoutPolicy {
   try {
     const text = readFileSync(path, 'utf8')
@@ -453,10 +459,10 @@ function readPolicy(path: string): PayoutPolicy {
 const REFUND_HELP = `
   create: refund a payment to its payer, as a whole or in part
   <transaction-id>  the transaction id, txn_…
-  --amount <naira>  the amount (default: all that is left of the payment)
+  --amount <naira>  the amount (default: the remaining amount of the payment)
   --reason <text>  why
-  --reference <text>  your own reference, for a repeat that refunds nothing more (default: a new one)
-  ${INSTITUTION}  the institution of another account than the payer's, which needs an approval; with --account and --name
+  --reference <text>  your own reference; a repeat with the same reference refunds nothing more (default: a generated one)
+  ${INSTITUTION}  pay to another account than the payer's, which needs an approval: its institution; with --account and --name
   --account <number>  the number of that account
   --name <text>  its expected name
   ${YES}
@@ -465,7 +471,7 @@ const REFUND_HELP = `
   unmatched: return an unmatched payment to its payer by a payout, as a whole
   <unmatched-payment-id>  the payment, unm_…
   --reason <text>  why
-  ${INSTITUTION}  the institution of another account than the payer's, which needs an approval; with --account and --name
+  ${INSTITUTION}  pay to another account than the payer's, which needs an approval: its institution; with --account and --name
   --account <number>  the number of that account
   --name <text>  its expected name
   ${YES}
@@ -481,8 +487,7 @@ export function refund(noun: Command): void {
     create: rpc(PayoutService.method.refundTransaction, {
       request: otherAccount,
       confirms: ({ transactionId, amountMinor, beneficiary }, service) => {
-        const sum =
-          amountMinor === 0n ? 'All that is left of it' : `${formatAmount(amountMinor)} NGN`
+        const sum = amountMinor === 0n ? 'The remaining amount' : `${formatAmount(amountMinor)} NGN`
         const effect = `${sum} is paid to ${recipientText(beneficiary)}.`
         const question = () =>
           questionAbout(transactionId, effect, () => transactionText(service, transactionId))
@@ -525,7 +530,7 @@ interface AccountOptions {
   readonly name?: string
 }
 
-/** Another account than the payer's, if the flags name one. @throws Failure */
+/** The beneficiary, if the flags name another account than the payer's. @throws Failure */
 function otherAccount({ bank, account, name }: AccountOptions) {
   if (bank === undefined && account === undefined && name === undefined) return {}
   if (bank === undefined || account === undefined || name === undefined) {
@@ -540,21 +545,18 @@ function recipientText(beneficiary: Beneficiary | undefined): string {
   return visible(`${beneficiaryText(beneficiary)} (${bankCode}), once another person approves`)
 }
 
-/** The most pages of unmatched payments that are read to describe one. */
+/** The most pages of unmatched payments that are read to find one payment. */
 const PAGES_MAX = 10
 
-/** "1500.00 NGN from CHIDI OKAFOR, 0123456785, to 9012345678"; empty: it was not found. */
+/** "1500.00 NGN from CHIDI OKAFOR, 0123456785, to 9012345678"; empty: the payment was not found. */
 async function unmatchedText(service: Service, id: string): Promise<string> {
-  const reconciliation = service.client(ReconciliationService)
-  let pageToken = ''
-  for (let page = 0; page < PAGES_MAX; page++) {
-    const { payments, nextPageToken } = await reconciliation.listUnmatchedPayments({
-      ...{ pageSize: 200, pageToken },
-    })
+  const client = service.client(ReconciliationService)
+  const pages = pagesOf((pageToken) => client.listUnmatchedPayments({ pageSize: 200, pageToken }))
+  let read = 0
+  for await (const { payments } of pages) {
     const found = payments.find((payment) => payment.id === id)
     if (found) return paymentText(found, 'to')
-    if (nextPageToken === '') break
-    pageToken = nextPageToken
+    if (++read === PAGES_MAX) break
   }
   return ''
 }

@@ -1,16 +1,16 @@
-/** How far long work has come: a bar on a terminal, else a line now and then. */
+/** The progress of long work: a bar on a terminal, otherwise an occasional line. */
 export interface Progress {
   /**
-   * @param text what is counted: "comparing"; another text begins a rate of its own
-   * @param total about how many there are in all; absent or 0: unknown
+   * @param text the stage, such as "comparing"; a new text begins a new rate
+   * @param total the approximate total; absent or 0: unknown
    */
   show(text: string, done: number, total?: number): void
-  /** Erases the bar, before other output. */
+  /** Erases the bar. Call it before other output. */
   end(): void
 }
 
 interface ProgressOptions {
-  /** Standard error, as standard output has the result. */
+  /** Standard error, because standard output has the result. */
   readonly output: {
     readonly isTTY?: boolean
     readonly columns?: number
@@ -18,7 +18,7 @@ interface ProgressOptions {
   }
   /** Milliseconds of a clock that is never set back. */
   readonly now: () => number
-  /** Whether there are lines where there is no terminal. */
+  /** Whether to print lines if the output is not a terminal. */
   readonly lines: boolean
 }
 
@@ -26,13 +26,13 @@ const WIDTH = 30
 const REDRAW_MS = 100
 const LINE_INTERVAL_MS = 10_000
 
-/** A rate over less time says little. */
+/** The shortest time over which a rate is shown, because a shorter one is inaccurate. */
 const RATE_MS_MIN = 1_000
 
-/** Also where a terminal states no width, or 0. */
+/** The width of a terminal that states no width, or 0. */
 const COLUMNS = 80
 
-/** Begins when it is created, so work of less than ten seconds prints no line. */
+/** Creates the progress of work that starts now. Work of less than ten seconds prints no line. */
 export function createProgress(options: ProgressOptions): Progress {
   const { output, now, lines } = options
   const isTerminal = output.isTTY === true
@@ -65,7 +65,7 @@ export function createProgress(options: ProgressOptions): Progress {
   }
 }
 
-/** The progress of a command, on standard error; with `json`, only on a terminal. */
+/** Creates the progress of a command on standard error; with `json`, only on a terminal. */
 export function commandProgress(json: boolean | undefined): Progress {
   return createProgress({
     output: process.stderr,
@@ -74,7 +74,7 @@ export function commandProgress(json: boolean | undefined): Progress {
   })
 }
 
-/** Without a total there is no bar. */
+/** Returns the bar; empty if the total is unknown. */
 function bar(share: number | undefined): string {
   if (share === undefined) return ''
   const full = Math.floor(share * WIDTH)
@@ -92,14 +92,14 @@ function format(count: number): string {
 
 interface Speed {
   readonly startedMs: number
-  /** What was done when the stage began: an interrupted run is continued. */
+  /** The count at the beginning of the stage, which is not 0 if an interrupted run is continued. */
   readonly startedAt: number
   readonly done: number
   readonly total: number
   readonly nowMs: number
 }
 
-/** ", 1,200/s, 2 min 5 s left"; empty as long as it is unknown. */
+/** ", 1,200/s, 2 min 5 s left"; empty while the rate is unknown. */
 function speedText(speed: Speed): string {
   const { startedMs, startedAt, done, total, nowMs } = speed
   const elapsedMs = nowMs - startedMs

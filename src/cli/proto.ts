@@ -1,14 +1,13 @@
 import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { Command } from 'commander'
-import { EXIT, Failure } from './failure.ts'
-import { print } from './output.ts'
+import { EXIT, Failure, print } from './output.ts'
 import { addVerbs, local } from './verb.ts'
 
 const PROTO_HELP = `
-  export: write the .proto files of the contract, with all they import, so that protoc and buf generate code from the folder at once. It does not need a service
-  <folder>  where to; it is created, and must be empty
-  --force  write into a folder that is not empty, over files of the same names
+  export: write the .proto files of the contract, with all of their imports, so that protoc and buf can generate code from the folder. It does not need a service
+  <folder>  the folder to write to; it is created if it does not exist, and must be empty
+  --force  write into a folder that is not empty, and overwrite files of the same names
   Example: proto export contract`
 
 export function proto(noun: Command): void {
@@ -20,7 +19,7 @@ export function proto(noun: Command): void {
   })
 }
 
-/** Makes the folder a module of buf. The linter is for the contract, not for what it imports. */
+/** Makes the folder a module of buf. The linter ignores the imports of the contract. */
 const BUF_YAML = `version: v2
 lint:
   use:
@@ -30,15 +29,15 @@ lint:
     - google
 `
 
-/** An option that protoc knows since version 22; Debian 12 and Ubuntu 24.04 have 3.21. */
+/** An option that protoc supports since version 22, and that is removed: Debian 12 and Ubuntu 24.04 have 3.21. */
 const DEBUG_REDACT = /^ *debug_redact = true,\n/gm
 
-/** In a checkout as in an installed package. */
+/** The folder of the contract, both in a checkout and in an installed package. */
 const CONTRACT = join(import.meta.dirname, '../../proto')
 
 /**
- * Writes the contract and everything it imports, except google/protobuf, which every compiler has.
- * Nothing is written if the folder is not empty, unless by `force`; then other files in it stay.
+ * Writes the contract and its imports, except google/protobuf, which every compiler contains.
+ * If the folder is not empty, nothing is written unless `force` is set; other files in the folder are kept.
  *
  * @returns the paths of the files, relative to the folder
  */

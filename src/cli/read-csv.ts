@@ -1,22 +1,22 @@
 import { createReadStream } from 'node:fs'
 import { pipeline } from 'node:stream'
 import { CsvError, parse } from 'csv-parse'
-import { EXIT, Failure } from './failure.ts'
+import { EXIT, Failure } from './output.ts'
 
-/** A record of a CSV file, and the line on which it starts, from 1. */
+/** A record of a CSV file, and the line on which it starts, counted from 1. */
 interface CsvRecord {
   readonly line: number
   readonly fields: readonly string[]
 }
 
-/** The largest record, over all its lines. */
+/** The largest record, including all of its lines. */
 const RECORD_BYTES_MAX = 65_536
 const FIELDS_MAX = 1_000
 
 /**
- * Reads CSV a record at a time, by RFC 4180: fields may be quoted, a quote in a quoted field is
- * doubled, and lines end in LF or CRLF. A quote anywhere else is an error, as its meaning would be
- * a guess. Empty lines are skipped.
+ * Reads CSV one record at a time (RFC 4180): fields may be quoted, a quote in a quoted field is
+ * doubled, and lines end in LF or CRLF. A quote anywhere else is an error, because its meaning is
+ * ambiguous. Empty lines are skipped.
  *
  * @param chunks text without a byte order mark
  * @throws Failure naming the line on which the record starts, and the column
@@ -24,7 +24,7 @@ const FIELDS_MAX = 1_000
 export async function* readCsv(
   chunks: AsyncIterable<string> | Iterable<string>,
 ): AsyncGenerator<CsvRecord> {
-  // csv-parse counts a CRLF in a quoted field as two lines, but an editor as one.
+  // csv-parse counts a CRLF in a quoted field as two lines, but editors count it as one.
   let nextLine = 1
   const parser = parse({
     record_delimiter: ['\r\n', '\n'],
@@ -44,7 +44,7 @@ export async function* readCsv(
       return fields.length === 1 && fields[0] === '' ? undefined : [`${line}`, ...fields]
     },
   })
-  // An error of the chunks or the parser ends the iteration below, so the callback does nothing.
+  // An error of `chunks` or the parser ends the iteration below, so the callback does nothing.
   pipeline(chunks, parser, () => {})
   try {
     for await (const [line, ...fields] of parser as AsyncIterable<string[]>) {
@@ -56,7 +56,7 @@ export async function* readCsv(
   }
 }
 
-/** The text of a file in UTF-8, with or without a byte order mark. @throws Failure */
+/** Reads a UTF-8 file without its byte order mark, if it has one. @throws Failure */
 export async function* readText(file: string): AsyncGenerator<string> {
   const decoder = new TextDecoder('utf-8', { fatal: true })
   try {
@@ -81,10 +81,10 @@ function faultAt(line: number, column: number, text: string): Failure {
 }
 
 /**
- * Reads a CSV file whose first record has the headers. A record of another width has the fault.
+ * Reads a CSV file whose first record has the headers. A record of another width gets a `fault`.
  *
- * @param onHeaders called first
- * @throws Failure if it cannot be read, or is empty
+ * @param onHeaders called with the headers before the first record
+ * @throws Failure if the file cannot be read, or is empty
  */
 export async function* readTable(
   file: string,

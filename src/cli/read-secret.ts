@@ -1,7 +1,7 @@
 import { readFileSync, statSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { Writable } from 'node:stream'
-import { EXIT, Failure } from './failure.ts'
+import { EXIT, Failure } from './output.ts'
 
 /** The longest accepted line. */
 const LENGTH_MAX = 1_000
@@ -39,7 +39,7 @@ export async function readSecret(what: string): Promise<string> {
  * Reads the only line of a file.
  *
  * @param source the option or variable that names the file
- * @throws Failure when the file cannot be read, or has not one line of an acceptable length
+ * @throws Failure if the file cannot be read, or does not have exactly one line of an acceptable length
  */
 export function readSecretFile(path: string, source: string): string {
   let text: string

@@ -18,24 +18,23 @@ import { parseAmount } from '../core/money.ts'
 import { normalizeHeader } from '../core/statement-columns.ts'
 import { columnsOf } from './columns.ts'
 import { YES } from './confirm.ts'
-import { EXIT, Failure } from './failure.ts'
-import { enumRule, time } from './options.ts'
-import { table } from './output.ts'
+import { enumRule, lagosTime } from './options.ts'
+import { counted, EXIT, Failure, table } from './output.ts'
 import { readTable } from './read-csv.ts'
 import { PAGE, rpc } from './rpc-verb.ts'
 import { printResponse, type Service, serviceAction } from './service-action.ts'
 import { addVerbs, calling } from './verb.ts'
 
 const HELP = `
-  reconcile: compare what a bank sent out with the payouts; differences are stored once
+  reconcile: compare the outgoing transfers of a bank with the payouts; each difference is stored once
   --bank <code>!  the bank
-  --from <time>  from this time (default: a day ago; with --file: nothing is looked for that the file lacks)
-  --to <time>  before this time (default: now)
+  --from <time>  from this time, in Africa/Lagos (default: a day ago; with --file: payouts that the file lacks are not looked for)
+  --to <time>  before this time, in Africa/Lagos (default: now)
   --file <path>  a statement of the bank: CSV with a line of headers (default: the bank's own list)
   --test  in test mode (default: live mode)
   Example: payout reconcile --bank PROVIDUS --file statement.csv --from 2026-11-01T00:00:00Z
 
-  discrepancies: list unresolved differences between what banks sent out and the payouts, newest first
+  discrepancies: list unresolved differences between the transfers of banks and the payouts, newest first
   ${PAGE}
   Example: payout discrepancies
 
@@ -47,13 +46,13 @@ const HELP = `
 
 const FOUND = 'foundAt, kind, bank, bankReference, amountMinor, accountNumber, text=What, id'
 
-/** Adds the verbs of what differs between banks and payouts. */
+/** Adds the verbs for differences between banks and payouts. */
 export function addDiscrepancyVerbs(noun: Command): void {
   addVerbs(noun, HELP, {
     reconcile: calling(reconcile, {
       bank: enumRule(BankSchema),
-      from: { read: time },
-      to: { read: time },
+      from: { read: lagosTime.parse },
+      to: { read: lagosTime.parse },
     }),
     discrepancies: rpc(PayoutService.method.listPayoutDiscrepancies, { shows: FOUND }),
     'resolve-discrepancy': rpc(PayoutService.method.resolvePayoutDiscrepancy, {
@@ -94,13 +93,16 @@ const reconcile = serviceAction<Options>(async (service, options) => {
   service.progress.end()
   printResponse(options, ReconcilePayoutsResponseSchema, total, () => textOf(total))
   if (total.found > 0) {
-    throw new Failure(EXIT.refused, `${total.found} new differences: see payout discrepancies`)
+    throw new Failure(
+      EXIT.refused,
+      `${counted(total.found, 'new difference')}: see payout discrepancies`,
+    )
   }
 })
 
 type Total = ReturnType<typeof create<typeof ReconcilePayoutsResponseSchema>>
 
-/** Repeats a call until the period is compared, and adds up what it found. */
+/** Repeats a call until the whole period is compared, and adds up the results. */
 async function compare(
   service: Service,
   request: MessageInitShape<typeof ReconcilePayoutsRequestSchema>,
@@ -122,12 +124,12 @@ async function compare(
 const COLUMNS = columnsOf(PayoutDiscrepancySchema, FOUND)
 
 function textOf({ lines, matched, asked, found, discrepancies }: Total): string {
-  const counts = `${lines} lines, ${matched} matched, ${asked} asked about, ${found} new differences`
+  const counts = `${counted(lines, 'line')}, ${matched} matched, ${asked} asked about, ${counted(found, 'new difference')}`
   const shown: readonly PayoutDiscrepancy[] = discrepancies
   return shown.length === 0 ? counts : `${counts}\n\n${table(shown, COLUMNS.list)}`
 }
 
-/** Headers as banks write them, in lower case, reduced to letters and digits. */
+/** The headers that banks use, in lower case and reduced to letters and digits. */
 const HEADERS = {
   reference: ['reference', 'paymentreference', 'transactionreference', 'orderid', 'transref'],
   session: ['sessionid', 'session', 'nipsessionid', 'nibsssessionid'],
@@ -169,7 +171,7 @@ async function readLines(file: string): Promise<Line[]> {
   for await (const { line, fields, fault } of records) {
     if (fault !== undefined) throw new Failure(EXIT.usage, `line ${line}, ${fault}`)
     const text = (column: LineColumn) => fields[positions.get(column) ?? -1]?.trim() ?? ''
-    // A credit, or in a statement with two columns of amounts a line without a debit.
+    // Skips credits. In a statement with separate debit and credit columns, a credit has no debit amount.
     if (/^(c|cr|credit|inwards?|deposit)$/i.test(text('direction')) || text('amount') === '')
       continue
     lines.push(toLine(line, text))
@@ -177,7 +179,7 @@ async function readLines(file: string): Promise<Line[]> {
   return lines
 }
 
-/** Our references: banks may add them to other texts. */
+/** Matches our reference inside another text, because banks may embed it there. */
 const OWN_REFERENCE = /(?<![0-9A-Z])[0-9A-Z]{25}(?![0-9A-Z])/
 
 function toLine(line: number, text: (column: LineColumn) => string): Line {

@@ -25,9 +25,8 @@ import {
   type StatementPositions,
   type ValueFormat,
 } from '../core/statement-columns.ts'
-import { EXIT, Failure } from './failure.ts'
 import { enumName, enumRule, lagosTime } from './options.ts'
-import { type Column, jsonText, note, print, table } from './output.ts'
+import { type Column, EXIT, Failure, jsonText, note, print, table } from './output.ts'
 import type { Progress } from './progress.ts'
 import { readTable } from './read-csv.ts'
 import { pagesOf, type Service, serviceAction } from './service-action.ts'
@@ -105,7 +104,7 @@ interface Run {
   readonly bank: Bank
   readonly apply: boolean
   readonly report: ReturnType<typeof createReport>
-  /** Ids of the transactions that rows match; session ids of rows without one. */
+  /** Ids of the transactions that rows match, and session ids of rows that match no transaction. */
   readonly seen: Set<string>
 }
 
@@ -151,7 +150,7 @@ async function sendRows(run: Run, format: StatementFormat, total: number): Promi
 
 async function sendPage(run: Run, page: readonly Sent[]): Promise<void> {
   const results = await callReconcile(run, page)
-  // The service ends a call in time even if it did not reach every row.
+  // The service ends a call after a time limit, even if it has not reached every row.
   let late = indexesOf(results, isLate)
   while (late.length > 0) {
     const retried = await callReconcile(
@@ -248,10 +247,10 @@ function parseColumns(text: string): Map<StatementColumn, string> {
 
 /** How to read a statement. */
 interface StatementFormat extends ValueFormat {
-  /** Its code, such as 9PSB. */
+  /** The code of the bank, such as 9PSB. */
   readonly bank: string
   readonly file: string
-  /** Headers by column, if they are not the default ones. */
+  /** The headers of columns whose header is not a default one. */
   readonly columns: ReadonlyMap<StatementColumn, string>
 }
 
@@ -262,7 +261,7 @@ type StatementRow = MessageInitShape<typeof StatementRowSchema> &
 interface StatementLine {
   /** Line number in the file, from 1. */
   readonly line: number
-  /** Undefined if it is not a final credit. */
+  /** Undefined if the line is not a final credit. */
   readonly row: StatementRow | undefined
 }
 
@@ -317,7 +316,7 @@ function lineFault(line: number, text: string): Failure {
 
 /** A row that does not match, or a recorded payment without a row. */
 interface Discrepancy {
-  /** In the file; undefined for a payment that is not in the statement. */
+  /** The line in the file; undefined for a payment that is not in the statement. */
   readonly line: number | undefined
   readonly finding: string
   readonly action: string
@@ -352,7 +351,7 @@ function createReport() {
       rows += 1
       add(findings, 'MATCHED')
     },
-    /** @param resolved whether it needs no further action */
+    /** @param resolved whether the discrepancy needs no further action */
     addDiscrepancy(discrepancy: Discrepancy, resolved: boolean) {
       if (discrepancy.finding !== 'EXTRA') rows += 1
       discrepancies += 1

@@ -21,15 +21,14 @@ import {
   readFormat,
   readTextSecret,
 } from './endpoint-options.ts'
-import { EXIT, Failure } from './failure.ts'
 import { enumName, enumRule } from './options.ts'
-import { jsonText, print, visible } from './output.ts'
+import { EXIT, Failure, jsonText, print, visible } from './output.ts'
 import { readSecretArgument } from './read-secret.ts'
 import { BUSINESS } from './rpc-verb.ts'
 import { type Service, serviceAction, toJsonForm } from './service-action.ts'
 import { addVerbs, calling } from './verb.ts'
 
-/** Longer than the service lets a rehearsal take. */
+/** The time-out of the call, which is longer than the service's own limit for a rehearsal. */
 const TIMEOUT_MS = 300_000
 
 /** Flags of a receiver without an endpoint. */
@@ -53,7 +52,7 @@ const REHEARSE_HELP = `
   ${FORMAT_FLAGS}
   Example: webhook rehearse --url https://shop.example.com/hooks --profile wiaxy --text-secret-file text.txt`
 
-/** Adds `inflow webhook rehearse`: an endpoint of test mode, or `--url` and how requests to it look. */
+/** Adds `inflow webhook rehearse`, for an endpoint of test mode, or for `--url` with the format of its requests. */
 export function addRehearseVerb(noun: Command): void {
   addVerbs(noun, REHEARSE_HELP, {
     rehearse: calling(rehearse, {
@@ -118,7 +117,7 @@ async function readTarget(service: Service, options: RehearseOptions, endpointId
 
 const usage = (text: string) => new Failure(EXIT.usage, text)
 
-/** The verdict and the name, and below them what was expected and what happened. */
+/** The verdict and the name of a step, and below them the expected and the actual behaviour. */
 function stepText({
   verdict,
   name,

@@ -6,7 +6,7 @@ import {
   type MessageInitShape,
   type MessageShape,
 } from '@bufbuild/protobuf'
-import { type CallOptions, Code, ConnectError } from '@connectrpc/connect'
+import { Code, ConnectError } from '@connectrpc/connect'
 import type { Command, Option } from 'commander'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { type Columns, columnsOf, nestedColumns } from './columns.ts'
@@ -27,7 +27,7 @@ import {
 } from './service-action.ts'
 import { calling, type OptionRule, requireFlags, type Verb } from './verb.ts'
 
-/** Lines of help texts that many verbs share. Without `--business`, it is the demo business. */
+/** Lines of help texts that many verbs share. Without `--business`, the demo business is used. */
 export const BUSINESS =
   '--business <id>  the business (default: the demo business of a local service)'
 export const MODE = `--live  live mode only
@@ -36,7 +36,7 @@ export const PAGE = `--limit <count>  page size, 1 to 200 (default: 50)
   --page-token <token>  continue after an earlier page
   --paginate  all pages, one after another; with --json, a document each`
 
-/** Whether it is the option of `BUSINESS`. */
+/** Whether an option is that of `BUSINESS`. */
 export const takesDemoBusiness = ({ flags, description }: Option): boolean =>
   `${flags}  ${description}` === BUSINESS
 
@@ -44,24 +44,24 @@ export const takesDemoBusiness = ({ flags, description }: Option): boolean =>
 const PAGE_SIZE_MAX = 200
 const EMPTY_PAGES_MAX = 200
 
-/** What a verb that is a method needs beyond the descriptors of its request and response. */
+/** The parts of a verb for a method that do not follow from the descriptors of its request and response. */
 interface RpcVerb<Input extends DescMessage, Output extends DescMessage, Options> {
   readonly flags?: Flags
-  /** Fields of the request that several flags decide. With it, a flag may be of no field. */
+  /** Returns request fields that depend on several flags. If it is present, flags without a field are allowed. */
   request?(
     options: Options,
     service: Service,
     operand: string,
   ): MessageInitShape<Input> | Promise<MessageInitShape<Input>>
-  /** What the operator confirms: what happens to the operand, by the name of the verb, or another action. */
+  /** The confirmation: the effect on the operand, or another action. */
   readonly confirms?: Confirmed | ((request: MessageShape<Input>, service: Service) => Confirmed)
-  /** Makes the response whole before it is shown. */
+  /** Completes the response before it is shown. */
   completes?(
     response: MessageShape<Output>,
     service: Service,
     request: MessageShape<Input>,
   ): Promise<MessageShape<Output>>
-  /** Columns of the message that the response has, or of the response itself; or its text. */
+  /** Columns of the message in the response, or of the response itself; or a function that returns its text. */
   readonly shows?:
     | string
     | Columns<never>
@@ -70,26 +70,26 @@ interface RpcVerb<Input extends DescMessage, Output extends DescMessage, Options
         options: Options & CommonOptions,
         service: Service,
       ) => string)
-  /** Columns of the response, after those of its message. */
+  /** Further columns of the response, after the columns of its message. */
   readonly also?: string
-  /** What the operator should know beside the response. */
+  /** Notes for the operator in addition to the response. */
   notes?(response: MessageShape<Output>, request: MessageShape<Input>): Notes
-  /** Prints no response, not even with --json. */
+  /** Whether no response is printed, not even with --json. */
   readonly silent?: boolean
-  /** Whether a list may have no end, so that an empty page is shown. */
+  /** Whether a list may be endless, so that an empty page is shown. */
   isEndless?(request: MessageShape<Input>): boolean
   readonly timeoutMs?: number
 }
 
-/** Flags that differ from the default, in the field that they set or in how they are read. */
+/** Flags that do not follow the default rule, with the field that they set, or how they are parsed. */
 type Flags = Readonly<Record<string, string | FlagRule>>
 type FlagRule = OptionRule & { readonly field?: string }
 type Confirmed = string | (Partial<Action> & Pick<Action, 'effect'>) | Confirmation | undefined
 type Notes = string | readonly string[] | undefined
 
 /**
- * A verb that is a method of the service: its flags and its operand are fields of the request, by their names, and it
- * shows what the response has. The flags of `BUSINESS`, `MODE` and `PAGE` need no more than their lines in the help text.
+ * A verb that calls a method of the service. Its flags and its operand set the request fields of the same names, and it
+ * shows the response. The flags of `BUSINESS`, `MODE` and `PAGE` need only their lines in the help text.
  */
 export const rpc =
   <Input extends DescMessage, Output extends DescMessage, Options = object>(
@@ -106,7 +106,7 @@ export const rpc =
       return { ...ruleOf(option.attributeName(), target), ...rule }
     })
     requireFlags(command, flags)
-    // Without those of the service call, which are added last.
+    // A copy without the options of the service call, which are added last.
     const fieldOptions = [...command.options]
     const action = serviceAction<Options & CommonOptions>(async (service, options, operand) => {
       const own = await verb.request?.(options, service, operand)
@@ -122,7 +122,7 @@ export const rpc =
       }
       const showPage = async (pageRequest: MessageShape<Input>, isFirst = false) => {
         const page = await callPages(method, verb, service, pageRequest)
-        // A list may end with an empty page.
+        // The last page of a list may be empty.
         if (!isFirst && rowsOf(method, page)?.length === 0) return ''
         const response = (await completes?.(page, service, request)) ?? page
         const text = () =>
@@ -140,20 +140,20 @@ export const rpc =
     calling(action)(() => command)
   }
 
-/** Options that mean the same for all verbs. */
+/** Options that have the same meaning for all verbs. */
 interface CommonOptions extends YesOption, ServiceOptions {
   readonly business?: string
-  /** Of all businesses. */
+  /** Lists the rows of all businesses. */
   readonly all?: boolean
   readonly test?: boolean
-  /** All pages of a list. */
+  /** Shows all pages of a list. */
   readonly paginate?: boolean
 }
 
-/** Flags that are no fields. Without a field `test`, `--test` is the absence of `live`. */
+/** Flags that are not fields. If the request has no field `test`, `--test` sets `live` to false. */
 const NO_FIELDS = new Set(['all', 'paginate', 'test', 'yes'])
 
-/** What the name of a field may have after the name of its flag: `--session` is `session_id`. */
+/** The endings that the name of a field may have in addition to the name of its flag: `--session` is `session_id`. */
 const ENDINGS = ['', 'Id', 'Number', 'Name', 'Minor', 'Only']
 const LIST_ENDINGS = ['', 's', 'es', 'Ids', 'States']
 
@@ -169,7 +169,7 @@ function findField(input: DescMessage, name: string, isList: boolean): DescField
 const flagOf = (flag: string | FlagRule = {}): FlagRule =>
   typeof flag === 'string' ? { field: flag } : flag
 
-/** The field that an option sets. @param mayLack whether the verb reads options that no field has */
+/** Finds the field that an option sets. @param mayLack whether the verb may have options without a field */
 function requestField(
   input: DescMessage,
   option: Option,
@@ -182,7 +182,7 @@ function requestField(
   throw new TypeError(`${input.typeName} has no field for --${flag}`)
 }
 
-/** The fields of the request that options state. */
+/** Returns the request fields that options set. */
 function readOptions(
   input: DescMessage,
   known: readonly Option[],
@@ -205,7 +205,7 @@ function readOptions(
   return init
 }
 
-/** The field that the operand states: that of its name, else the first one. */
+/** Returns the request field that the operand sets: the field with its name, or else the first field. */
 function readOperand(input: DescMessage, command: Command, text: string): object {
   const operand = command.registeredArguments[0]?.name()
   if (operand === undefined) return {}
@@ -214,7 +214,7 @@ function readOperand(input: DescMessage, command: Command, text: string): object
   return field ? { [field.localName]: text } : {}
 }
 
-/** How the text of a flag is read, by the type of its field. */
+/** Returns the rule that parses a flag, by the type of its field. */
 function ruleOf(name: string, field: DescField | undefined): OptionRule {
   if (name === 'live') return { conflicts: 'test' }
   if (name === 'limit') return { read: numberFrom(1, PAGE_SIZE_MAX) }
@@ -226,19 +226,16 @@ function ruleOf(name: string, field: DescField | undefined): OptionRule {
   return field?.name.endsWith('_minor') ? { read: amount } : {}
 }
 
-/** Calls the method; a page of a list may be empty although more follow. */
+/** Calls the method. A page of a list may be empty although more pages follow. */
 async function callPages<Input extends DescMessage, Output extends DescMessage>(
   method: DescMethodUnary<Input, Output>,
   { isEndless, timeoutMs }: RpcVerb<Input, Output, never>,
   service: Service,
   request: MessageShape<Input>,
 ): Promise<MessageShape<Output>> {
-  const client = service.client(method.parent) as unknown as Readonly<
-    Record<string, (request: object, options: CallOptions) => Promise<MessageShape<Output>>>
-  >
   const call = async (pageToken?: string) => {
     const page = pageToken === undefined ? request : { ...request, pageToken }
-    const response = await client[method.localName]?.(page, timeoutMs ? { timeoutMs } : {})
+    const response = await service.call(method, page, timeoutMs ? { timeoutMs } : {})
     return response as MessageShape<Output> & Readonly<Record<string, unknown>>
   }
   let response = await call()
@@ -251,20 +248,20 @@ async function callPages<Input extends DescMessage, Output extends DescMessage>(
   return response
 }
 
-/** The rows of a page of a list; undefined: the response is none. */
+/** The rows of a page of a list; undefined: the response is not a page. */
 function rowsOf(method: DescMethodUnary, response: object): readonly unknown[] | undefined {
   const list = method.output.fields.find(({ fieldKind }) => fieldKind === 'list')
   return list && (response as Readonly<Record<string, readonly unknown[]>>)[list.localName]
 }
 
-/** A list of a business that does not exist is empty, as is that of a typing error. @throws ConnectError not_found */
+/** Checks that a business exists, because the list of a mistyped id is empty too. @throws ConnectError not_found */
 async function findBusiness(service: Service, request: object): Promise<void> {
   const { businessId } = request as { readonly businessId?: string }
   if (!businessId) return
   try {
     await service.client(BusinessService).getBusiness({ businessId })
   } catch (error) {
-    // A token may list what it may not look up otherwise.
+    // The token may be allowed to list, but not to look up businesses: ignore other errors.
     if (ConnectError.from(error).code === Code.NotFound) throw error
   }
 }
@@ -274,7 +271,7 @@ function columnsIn(output: DescMessage, names: string): Columns<never> {
   return columnsOf(field?.message ?? output, names)
 }
 
-/** A table if the response has many of the message, else a line for each field. */
+/** Formats a repeated message as a table, and a single message as a line for each field. */
 function textOf<Output extends DescMessage>(
   output: Output,
   response: MessageShape<Output>,

@@ -1,5 +1,13 @@
-import { type DescMessage, type DescService, type MessageShape, toJson } from '@bufbuild/protobuf'
 import {
+  type DescMessage,
+  type DescMethodUnary,
+  type DescService,
+  type MessageInitShape,
+  type MessageShape,
+  toJson,
+} from '@bufbuild/protobuf'
+import {
+  type CallOptions,
   type Client,
   Code,
   ConnectError,
@@ -13,9 +21,8 @@ import {
   ErrorInfoSchema,
   RetryInfoSchema,
 } from '../../gen/google/rpc/error_details_pb.ts'
-import { EXIT, Failure } from './failure.ts'
 import { findService, type ServiceAddress, type TokenOptions, withProfile } from './find-service.ts'
-import { jsonText, print } from './output.ts'
+import { EXIT, Failure, jsonText, print } from './output.ts'
 import { commandProgress, type Progress } from './progress.ts'
 import { probeTls, readTlsOptions, type TlsOptions, tlsFailure } from './tls.ts'
 
@@ -25,22 +32,23 @@ const CALL_TIMEOUT_MS = 30_000
 /** The interval of HTTP/2 pings on an idle connection. */
 const PING_INTERVAL_MS = 60_000
 
-/** The largest response, many times a page of 200. */
+/** The largest response in bytes, many times the size of a page of 200 rows. */
 const RESPONSE_BYTES_MAX = 16 * 1024 * 1024
 
 /** A running service. */
-export interface Service {
-  readonly url: string
-  /** Empty: the client certificate authenticates the caller. */
-  readonly token: string
-  /** The URL of the HTTP server; undefined unless the service is local. */
-  readonly httpUrl: string | undefined
+export interface Service extends Pick<ServiceAddress, 'url' | 'token' | 'httpUrl'> {
   /** The TLS options, for further connections to the same service. */
   readonly tls: TlsOptions
   client<Desc extends DescService>(service: Desc): Client<Desc>
-  /** How far the verb has come. It is erased when the verb ends, and before other output by the verb itself. */
+  /** Calls a method that is known only when the command runs. */
+  call<Input extends DescMessage, Output extends DescMessage>(
+    method: DescMethodUnary<Input, Output>,
+    request: MessageInitShape<Input>,
+    options?: Pick<CallOptions, 'signal' | 'timeoutMs'>,
+  ): Promise<MessageShape<Output>>
+  /** The progress of the verb. It is erased when the verb ends; the verb erases it before other output. */
   readonly progress: Progress
-  /** Returns the given business, else the demo business. @throws Failure when there is neither */
+  /** Returns the given business, or else the demo business. @throws Failure if there is neither */
   business(given: string | undefined): string
 }
 
@@ -52,7 +60,7 @@ export interface ServiceOptions extends TokenOptions {
 }
 
 /**
- * Creates the action of a verb that calls the service: it finds it, connects, runs `use`, and disconnects. A
+ * Creates the action of a verb that calls the service: it finds the service, connects, runs `use`, and disconnects. A
  * failed call is thrown as a Failure.
  */
 export function serviceAction<Options extends object>(
@@ -97,6 +105,8 @@ export async function callService<Result>(
     httpUrl,
     tls,
     client: (desc) => createClient(desc, transport),
+    call: async (method, request, { signal, timeoutMs } = {}) =>
+      (await transport.unary(method, signal, timeoutMs, undefined, request)).message,
     progress: commandProgress(json),
     business: (given) => given ?? businessId ?? missingBusiness(),
   }
@@ -163,14 +173,14 @@ function toFailure(error: ConnectError, url: string): Failure {
   return refused(error.rawMessage, info?.reason ?? '', error.code, details)
 }
 
-/** TLS failed, for a reason that is known. */
+/** Thrown if TLS failed for a known reason. */
 class InsecureFailure extends Failure {
   constructor(url: string, why: string) {
     super(EXIT.unreachable, `no secure connection to ${url}: ${why}`)
   }
 }
 
-/** Finds out whether TLS is why a service could not be reached. */
+/** Determines whether a service could not be reached because of TLS. */
 async function explained(error: unknown, url: string, tls: TlsOptions): Promise<unknown> {
   const unknown = error instanceof Failure && !(error instanceof InsecureFailure)
   if (!unknown || error.exitCode !== EXIT.unreachable || !url.startsWith('https:')) return error
@@ -179,9 +189,9 @@ async function explained(error: unknown, url: string, tls: TlsOptions): Promise<
 }
 
 /**
- * The service does not respond, or another server responds.
+ * The failure if the service does not respond, or another server responds.
  *
- * @param cause what is known of the connection; absent: only the reason
+ * @param cause the error of the connection; absent: only the reason
  */
 export function unreachable(url: string, reason: string, cause: unknown = reason): Failure {
   const why = url.startsWith('https:') ? tlsFailure(cause) : undefined
@@ -191,7 +201,7 @@ export function unreachable(url: string, reason: string, cause: unknown = reason
   ])
 }
 
-/** The service refused a call. @param reason the stable reason; empty: none */
+/** The failure if the service refused a call. @param reason the stable reason; empty: none */
 export function refused(
   text: string,
   reason: string,

@@ -1,3 +1,4 @@
+import { create } from '@bufbuild/protobuf'
 import { type Command, InvalidArgumentError } from 'commander'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import {
@@ -15,20 +16,20 @@ import {
   type SettleRequest,
   type SettleResponse,
   UpdateSettlementTermsResponseSchema,
+  VerifyLedgerResponseSchema,
 } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
-import { forEachConcurrently } from '../core/for-each-concurrently.ts'
+import { forEachConcurrently } from '../core/concurrency.ts'
 import { formatAmount } from '../core/money.ts'
 import { columnsOf } from './columns.ts'
 import { YES } from './confirm.ts'
-import { EXIT, Failure } from './failure.ts'
 import { amount, localTime, numberFrom } from './options.ts'
-import { counted, fields, jsonText, note, print, table, visible } from './output.ts'
+import { counted, EXIT, Failure, fields, jsonText, note, print, table, visible } from './output.ts'
 import type { Progress } from './progress.ts'
 import { BUSINESS, PAGE, rpc } from './rpc-verb.ts'
 import { pagesOf, printResponse, type Service, serviceAction } from './service-action.ts'
 import { addVerbs, calling, describeNoun } from './verb.ts'
 
-/** A table of settlements; it has the splits, and why settlements are not paid out, if some settlements have any. */
+/** A table of settlements. Splits, and reasons why settlements are not paid out, are columns only if some have them. */
 function settlementTable(settlements: readonly Settlement[]): string {
   const hasSplits = settlements.some(({ splitsMinor }) => splitsMinor !== 0n)
   const isHeldUp = settlements.some(({ payout }) => payout !== undefined && payout.detail !== '')
@@ -115,7 +116,7 @@ export function settle(noun: Command): void {
         ...(settlementsFrom
           ? [`Settlements count since ${localTime.format(settlementsFrom)}.`]
           : []),
-        ...(dueIncomplete ? ['More falls due than is shown.'] : []),
+        ...(dueIncomplete ? ['More payments fall due than are shown.'] : []),
       ],
     }),
     terms: calling(showTerms, {
@@ -140,7 +141,7 @@ function readMonth(text: string): string {
   throw new InvalidArgumentError('Must be like 2026-11.')
 }
 
-/** A call runs for a bounded time: it is repeated with its request id until all is settled. */
+/** Repeats a call with its request id until everything is settled, because each call runs for a bounded time. */
 async function untilSettled(
   first: SettleResponse,
   service: Service,
@@ -156,10 +157,10 @@ async function untilSettled(
   return response
 }
 
-/** Of so many businesses the totals are computed before all are settled. */
+/** The most businesses whose totals are previewed before all businesses are settled. */
 const PREVIEWS_MAX = 1_000
 
-/** What settling would do, with the totals of all businesses. */
+/** Describes what settling would do, with the totals of the businesses. */
 async function previewText(service: Service, request: SettleRequest): Promise<string> {
   const { businessId, force, test } = request
   const { ids, more } =
@@ -177,7 +178,7 @@ async function previewText(service: Service, request: SettleRequest): Promise<st
     total.net += preview.netMinor
   })
   const mode = test ? 'test' : 'live'
-  const which = force ? 'all payments received, also those that are not due' : 'what is due'
+  const which = force ? 'all received payments, including those that are not due' : 'due payments'
   return [
     `Settles ${which}, in ${mode} mode: ${total.payments} payments of ${total.businesses} businesses${more ? `, of the first ${ids.length} that were looked at` : ''}.`,
     `Gross ${formatAmount(total.gross)}, fees ${formatAmount(total.fees)}, splits ${formatAmount(total.splits)}, net ${formatAmount(total.net)} NGN.`,
@@ -195,7 +196,7 @@ async function listBusinessIds(service: Service) {
   return { ids, more: false }
 }
 
-/** A running settlement states its share; how many follow it is unknown. */
+/** Shows the progress of a running settlement; the number of settlements that follow is unknown. */
 function showRunning(progress: Progress, settlements: readonly Settlement[]): void {
   const running = settlements.find(({ status }) => status === SettlementStatus.RUNNING)
   if (running === undefined) {
@@ -252,7 +253,7 @@ const showTerms = serviceAction<TermsOptions>(async (service, options) => {
   const businessId = service.business(options.business)
   const client = service.client(SettlementService)
   const { schedule, days, cutOff = '', feeFlat, feePercent, feeCap } = options
-  const show = (terms: Terms | undefined) => (terms ? fields(terms, TERMS.list) : '')
+  const show = (terms: Terms | undefined) => fields(terms, TERMS.list)
   if (schedule === undefined) {
     if ([days, options.cutOff, feeFlat, feePercent, feeCap].some((each) => each !== undefined)) {
       throw new Failure(EXIT.usage, 'terms are replaced as a whole: --schedule is required')
@@ -316,24 +317,17 @@ export function holiday(noun: Command): void {
 
 const LEDGER_HELP = `
   verify: recompute the ledger, business by business, and report every discrepancy; prints a cursor, from which a later run continues
-  --from <cursor>  continue an interrupted run, or verify only what was written since a completed one
+  --from <cursor>  continue an interrupted run, or verify only what was written since a completed run
   Example: ledger verify`
 
 export function ledger(noun: Command): void {
   addVerbs(noun, LEDGER_HELP, { verify: calling(verifyLedger) })
 }
 
-/** Exit code 1 if there is a discrepancy. */
+/** Verifies the ledger. The exit code is 1 if there is a discrepancy. */
 const verifyLedger = serviceAction<{ from?: string }>(async (service, options) => {
   const { progress } = service
-  let result = {
-    transactions: 0n,
-    estimatedTransactions: 0n,
-    postings: 0n,
-    discrepancyCount: 0n,
-    completed: false,
-    cursor: options.from ?? '',
-  }
+  let result = create(VerifyLedgerResponseSchema, { cursor: options.from ?? '' })
   const stream = service
     .client(SettlementService)
     .verifyLedger({ from: options.from ?? '' }, { timeoutMs: 0 })

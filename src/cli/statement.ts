@@ -4,18 +4,16 @@ import type { Command } from 'commander'
 import {
   type Balance,
   BalanceSchema,
-  type Entry,
   EntrySchema,
 } from '../../gen/inflow/settlement/v1/settlement_pb.ts'
 import {
   type ListEntriesResponse,
   SettlementService,
 } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
-import { formatAmount } from '../core/money.ts'
+import { addsUp, balanceRecord, entryRecord, STATEMENT_HEADER } from '../core/account-statement.ts'
 import { fromTimestamp } from '../protobuf/values.ts'
-import { EXIT, Failure } from './failure.ts'
 import { time } from './options.ts'
-import { jsonText } from './output.ts'
+import { EXIT, Failure, jsonText } from './output.ts'
 import { commandProgress } from './progress.ts'
 import { BUSINESS } from './rpc-verb.ts'
 import { pagesOf, type Service, serviceAction, toJsonForm } from './service-action.ts'
@@ -58,7 +56,7 @@ const writeStatement = serviceAction<StatementOptions>(async (service, { json, .
   await write(listPages(service, options, format === 'json'))
 })
 
-/** The pages of the period. Each must open at the closing balance of the previous page. */
+/** Yields the pages of the period. Each must begin with the closing balance of the previous page. */
 async function* listPages(
   service: Service,
   options: Omit<StatementOptions, 'format'>,
@@ -66,7 +64,7 @@ async function* listPages(
 ): AsyncGenerator<ListEntriesResponse> {
   const client = service.client(SettlementService)
   const businessId = service.business(options.business)
-  // On a terminal the entries themselves show how far it has come.
+  // On a terminal, the printed entries themselves show the progress.
   const progress = process.stdout.isTTY ? undefined : commandProgress(json)
   let previous: Balance | undefined
   let entries = 0
@@ -79,7 +77,9 @@ async function* listPages(
     pageSize: PAGE_SIZE,
   }
   for await (const page of pagesOf((pageToken) => client.listEntries({ ...request, pageToken }))) {
-    checkSums(page, previous)
+    if (!addsUp(page, previous)) {
+      throw new Failure(EXIT.refused, 'the entries do not add up: run "inflow ledger verify"')
+    }
     yield page
     entries += page.entries.length
     progress?.show('writing entries', entries)
@@ -88,56 +88,26 @@ async function* listPages(
   progress?.end()
 }
 
-/** @throws Failure if a page does not add up or does not continue the previous page */
-function checkSums(page: ListEntriesResponse, previous: Balance | undefined): void {
-  const { openingBalance: opening, closingBalance: closing, entries } = page
-  for (const name of ['pendingMinor', 'availableMinor', 'feesMinor'] as const) {
-    const from = opening?.[name] ?? 0n
-    const sum = entries.reduce((total, entry) => total + entry[name], from)
-    if (sum !== (closing?.[name] ?? 0n) || (previous && previous[name] !== from)) {
-      throw new Failure(EXIT.refused, 'the entries do not add up: run "inflow ledger verify"')
-    }
-  }
-}
-
-const HEADER =
-  'booked_at,line,sequence,transaction_id,session_id,settlement_id,pending,available,fees,payout_id'
-
 async function writeCsv(pages: AsyncIterable<ListEntriesResponse>): Promise<void> {
   let closing: Balance | undefined
   for await (const page of pages) {
-    const lines = page.entries.map(toLine)
-    if (closing === undefined)
-      lines.unshift(HEADER, toBalanceLine('OPENING_BALANCE', page.openingBalance))
+    if (closing === undefined) {
+      await write(csvOf([STATEMENT_HEADER, balanceRecord('OPENING_BALANCE', page.openingBalance)]))
+    }
     closing = page.closingBalance
-    if (lines.length > 0) await write(`${lines.join('\n')}\n`)
+    const records = page.entries.map((entry) =>
+      entryRecord(entry.bookedAt && fromTimestamp(entry.bookedAt), entry),
+    )
+    await write(csvOf(records))
   }
-  await write(`${toBalanceLine('CLOSING_BALANCE', closing)}\n`)
+  await write(csvOf([balanceRecord('CLOSING_BALANCE', closing)]))
 }
 
-/** Times are RFC 3339. Ids, kinds and numbers need no CSV quoting. */
-function toLine(entry: Entry): string {
-  return [
-    entry.bookedAt ? new Date(fromTimestamp(entry.bookedAt)).toISOString() : '',
-    entry.kind,
-    entry.sequence,
-    entry.transactionId,
-    entry.sessionId,
-    entry.settlementId,
-    formatAmount(entry.pendingMinor),
-    formatAmount(entry.availableMinor),
-    formatAmount(entry.feesMinor),
-    entry.payoutId,
-  ].join(',')
-}
+/** Ids, kinds and numbers need no quoting. */
+const csvOf = (records: readonly (readonly string[])[]) =>
+  records.map((fields) => `${fields.join(',')}\n`).join('')
 
-function toBalanceLine(name: string, balance: Balance | undefined): string {
-  const amounts = [balance?.pendingMinor, balance?.availableMinor, balance?.feesMinor]
-  const texts = amounts.map((minor) => formatAmount(minor ?? 0n))
-  return ['', name, '', '', '', '', ...texts, ''].join(',')
-}
-
-/** One streamed document: {"openingBalance", "entries", "closingBalance"}. */
+/** Writes one document as a stream: {"openingBalance", "entries", "closingBalance"}. */
 async function writeJson(pages: AsyncIterable<ListEntriesResponse>): Promise<void> {
   const toText = (balance: Balance | undefined) =>
     jsonText(balance ? toJsonForm(BalanceSchema, balance) : {})

@@ -2,9 +2,9 @@ import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { isIP } from 'node:net'
 import { connect } from 'node:tls'
-import { EXIT, Failure } from './failure.ts'
+import { EXIT, Failure } from './output.ts'
 
-/** TLS options of a connection to the service, beside the CAs that the machine trusts. */
+/** TLS options of a connection to the service, in addition to the CAs that the machine trusts. */
 export interface TlsOptions {
   /** The CA certificate of the service, in PEM. */
   readonly ca?: Buffer
@@ -26,7 +26,7 @@ export function readTlsOptions(env: NodeJS.ProcessEnv): TlsOptions {
       return readFileSync(path)
     } catch (error) {
       const code = (error as NodeJS.ErrnoException).code
-      // A key itself, in place of the name of its file, must not get into a log.
+      // If the variable contains the key instead of the name of its file, the key must not get into a log.
       const shown = /^(sk|tok)_|-----BEGIN/.test(path) ? 'its value is a secret, not a path' : path
       throw new Failure(EXIT.usage, `${name} names a file that cannot be read (${code}): ${shown}`)
     }
@@ -43,7 +43,7 @@ const EXPIRED = 'the client certificate has expired: replace the file of INFLOW_
 const NOT_ACCEPTED =
   'it does not accept the client certificate: set INFLOW_CERT and INFLOW_KEY to one of an authority that it trusts'
 
-/** What a failed TLS connection is called by OpenSSL or Node, and what an operator can do. */
+/** The errors of OpenSSL and Node for a failed TLS connection, with texts that say what an operator can do. */
 const REASONS: readonly (readonly [pattern: RegExp, text: string])[] = [
   [
     /DEPTH_ZERO_SELF_SIGNED_CERT|SELF_SIGNED_CERT_IN_CHAIN|self-signed certificate/i,
@@ -80,7 +80,7 @@ const REASONS: readonly (readonly [pattern: RegExp, text: string])[] = [
   ],
 ]
 
-/** Says in words why TLS failed; undefined if that is not why. @param error and its causes are read */
+/** Explains why TLS failed; undefined if the error and its causes are not about TLS. */
 export function tlsFailure(error: unknown): string | undefined {
   const text = describe(error)
   return REASONS.find(([pattern]) => pattern.test(text))?.[1]
@@ -100,14 +100,14 @@ function describe(error: unknown): string {
   return parts.join(' ')
 }
 
-/** How long the server has to refuse the client certificate, which it does after the handshake. */
+/** How long the probe waits for the server to refuse the client certificate, which happens after the handshake. */
 const PROBE_MS = 2_000
 
 /**
- * Connects once more to find out whether TLS is why a call failed: an HTTP/2 client reports only that
- * its stream was closed when the server refuses the client certificate.
+ * Connects again to determine whether a call failed because of TLS: if the server refuses the client certificate, an HTTP/2
+ * client reports only that its stream was closed.
  *
- * @returns why, in words; undefined if TLS works, or it cannot be found out
+ * @returns the explanation; undefined if TLS works, or the cause cannot be determined
  */
 export function probeTls(url: string, options: TlsOptions): Promise<string | undefined> {
   const { hostname, port } = new URL(url)
@@ -125,7 +125,7 @@ export function probeTls(url: string, options: TlsOptions): Promise<string | und
       socket.destroy()
       resolve(why)
     }
-    // Node's servers send no alert: they close the connection after the handshake.
+    // Node's servers send no TLS alert; they close the connection after the handshake.
     const closed = () => end(secured ? refusedCertificate(options) : undefined)
     socket.setTimeout(PROBE_MS, () => end(undefined))
     socket.once('secureConnect', () => {
@@ -137,7 +137,7 @@ export function probeTls(url: string, options: TlsOptions): Promise<string | und
       else end(why)
     })
     socket.once('close', closed)
-    // The first frame of HTTP/2: the server has accepted the connection.
+    // The first HTTP/2 frame shows that the server has accepted the connection.
     socket.once('data', () => end(undefined))
   })
 }

@@ -24,9 +24,8 @@ import {
 import { formatAmount } from '../core/money.ts'
 import { columnsOf, nestedColumns } from './columns.ts'
 import { YES } from './confirm.ts'
-import { EXIT, Failure } from './failure.ts'
 import { enumName, localTime } from './options.ts'
-import { type Column, fields, table } from './output.ts'
+import { type Column, EXIT, Failure, fields, table } from './output.ts'
 import { BUSINESS, MODE, PAGE, rpc } from './rpc-verb.ts'
 import type { Service } from './service-action.ts'
 import { addVerbs } from './verb.ts'
@@ -36,7 +35,7 @@ const ROW = `paidAt, sessionId, amountMinor, status, settled, live, bank, accoun
 
 const IMPORTED = 'imported?'
 
-/** Of a payment into a one-time account. */
+/** The columns of a payment into a one-time account. */
 const VARIANCE = 'expectedAmountMinor?=Expected, variance, holdState=Hold'
 
 /** All columns of a single transaction. */
@@ -72,8 +71,8 @@ const FILTERS = `--reference <reference>  only into this account: its reference 
   --bank <code>  only at this bank
   --min-amount <naira>  only of this amount or more
   --max-amount <naira>  only of this amount or less
-  --variance <kind...>  only that differ from the terms
-  --hold <state...>  only held payments of which this became
+  --variance <kind...>  only payments that differ from the terms of their account in this way
+  --hold <state...>  only held payments in these states
   --from <time>  paid at or after this time
   --to <time>  paid before this time`
 
@@ -134,7 +133,7 @@ const TRANSACTION_HELP = `
   --note <text>!  how the money was returned
   Example: transaction complete-return txn_… --note "NIP 000013…"`
 
-/** How the flags of a list become fields, for one business and for all. */
+/** The rules that turn the flags of a list into fields, for one business and for all. */
 const FILTERED = {
   flags: {
     status: 'statuses',
@@ -151,7 +150,7 @@ export function transaction(noun: Command): void {
     get: rpc(TransactionService.method.getTransaction, { shows: TRANSACTION }),
     list: rpc(TransactionService.method.listTransactions, {
       ...FILTERED,
-      // The list by recorded time may have no end.
+      // The list by time of recording is endless unless `recordedTo` ends it.
       isEndless: ({ businessId, recordedFrom, recordedTo }) =>
         businessId !== '' && (recordedFrom ?? recordedTo) !== undefined,
       shows: ({ transactions }, { all }) => transactionTable(transactions, all === true),
@@ -170,7 +169,8 @@ export function transaction(noun: Command): void {
       request: async (_options, service, text) =>
         text.startsWith('txn_') ? {} : { transactionId: await findTransaction(service, text) },
       shows: ({ timeline }) => (timeline ? table(linesOf(timeline), TIMELINE_COLUMNS) : ''),
-      notes: ({ timeline }) => (timeline?.truncated ? 'There is more than this shows.' : undefined),
+      notes: ({ timeline }) =>
+        timeline?.truncated ? 'There are more entries than are shown.' : undefined,
     }),
     held: rpc(HeldPaymentService.method.listHeldPayments, {
       request: ({ returns }: { returns?: boolean }) =>
@@ -182,7 +182,7 @@ export function transaction(noun: Command): void {
       shows: HELD,
     }),
     return: rpc(HeldPaymentService.method.returnPayment, {
-      confirms: 'Its amount goes back to the payer. It cannot be accepted any more.',
+      confirms: 'Its amount goes back to the payer. It can no longer be accepted.',
       shows: HELD,
     }),
     'complete-return': rpc(HeldPaymentService.method.completeReturn, {
@@ -192,14 +192,14 @@ export function transaction(noun: Command): void {
   })
 }
 
-/** The columns depend on whether some were imported, and on whether they are of several businesses. */
+/** The columns depend on whether some transactions were imported, and whether several businesses are listed. */
 function transactionTable(transactions: readonly Transaction[], isOfAll: boolean): string {
   const isImported = transactions.some(({ imported }) => imported)
   const columns = [ROW, ...(isImported ? [IMPORTED] : []), ...(isOfAll ? ['businessId'] : [])]
   return table(transactions, columnsOf(TransactionSchema, columns.join()).list)
 }
 
-/** A row for each status, and one for all of them. */
+/** A row for each status, and a row for all. */
 function totalsTable({ statuses, count, amountMinor }: SummarizeTransactionsResponse): string {
   const rows = statuses.map((each) => ({
     ...each,
@@ -252,7 +252,7 @@ function outcomeOf({ outcome }: SimulateTransferResponse): string {
   return enumName(RecordOutcomeSchema, outcome)
 }
 
-/** A line of the table: a step that happened, or one that is expected. */
+/** A line of the table: a step that happened, or an expected step. */
 interface Line {
   readonly at: string
   readonly what: string
@@ -265,7 +265,7 @@ const TIMELINE_COLUMNS: readonly Column<Line>[] = [
   { title: 'Detail', of: ({ detail }) => detail },
 ]
 
-/** @throws Failure if no payment, or several, have the session id */
+/** @throws Failure if no payment or several payments have the session id */
 async function findTransaction(service: Service, query: string): Promise<string> {
   const { results } = await service.client(OverviewService).search({ query })
   const [first, ...others] = results.filter(({ kind }) => kind === ResultKind.TRANSACTION)

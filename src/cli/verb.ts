@@ -1,19 +1,19 @@
 import { type Command, Option } from 'commander'
 
-/** How an option is read, where its text is not taken as it is. */
+/** How an option is parsed; without a rule, its text is used unchanged. */
 export interface OptionRule {
-  /** Reads the text; `before` is what the option's earlier values gave. @throws InvalidArgumentError */
+  /** Parses the text; `before` is the result of the option's earlier values. @throws InvalidArgumentError */
   readonly read?: ((text: string, before: never) => unknown) | undefined
   readonly choices?: readonly string[] | undefined
   readonly default?: string
-  /** The options, by their names in camelCase, that it cannot be given with. */
+  /** The conflicting options, by their names in camelCase. */
   readonly conflicts?: string | readonly string[] | undefined
 }
 
 /** The rules of some options, by their names in camelCase, or of each option. */
-export type OptionRules = Readonly<Record<string, OptionRule>> | ((option: Option) => OptionRule)
+type OptionRules = Readonly<Record<string, OptionRule>> | ((option: Option) => OptionRule)
 
-/** Gives a command, which its help text describes once the rules of its options are known, an action. */
+/** Adds an action to a command. It passes the rules of its options to `describe`, which returns the command. */
 export type Verb = (describe: (rules: OptionRules) => Command) => void
 
 /** A verb that needs no service. */
@@ -26,7 +26,7 @@ export const local =
     describe(rules).action(action as (...operands: unknown[]) => void | Promise<void>)
   }
 
-/** A verb that calls the service as it likes: a stream, or several methods. @param action made by `serviceAction` */
+/** A verb that calls a stream or several methods of the service. @param action created by `serviceAction` */
 export const calling =
   (action: (...operands: unknown[]) => Promise<void>, rules: OptionRules = {}): Verb =>
   (describe) => {
@@ -34,14 +34,14 @@ export const calling =
   }
 
 /**
- * Adds the verbs that a help text describes, a line each for its summary, operands, options and example:
+ * Adds the verbs that a help text describes, with a line each for the summary, operands, options and example of a verb:
  *
  *     add: add a holiday, or rename an existing one
  *     <day>  YYYY-MM-DD
  *     --name <text>!  the name of the holiday
  *     Example: holiday add 2026-12-25 --name "Christmas Day"
  *
- * Two spaces end the flags of an option, `!` makes it mandatory, and an empty line ends a verb.
+ * Two spaces end the flags of an option, `!` makes the option mandatory, and an empty line ends a verb.
  */
 export function addVerbs(noun: Command, help: string, verbs: Readonly<Record<string, Verb>>): void {
   const texts = help.trim().split(/\n\s*\n/)
@@ -54,12 +54,12 @@ export function addVerbs(noun: Command, help: string, verbs: Readonly<Record<str
   if (texts.length !== Object.keys(verbs).length) defect('too few verbs', help)
 }
 
-/** Makes a noun without verbs a command itself. Its text may have remarks, after an empty line, before the example. */
+/** Turns a noun without verbs into a command. Its text may have remarks after an empty line, before the example. */
 export function describeNoun(noun: Command, verb: Verb, help: string): void {
   verb((rules) => describe(noun, help, rules))
 }
 
-/** Describes a command by its operands, options and example: the rest of such a text. */
+/** Adds the operands, options and example of a help text to a command. */
 function describe(command: Command, help: string, rules: OptionRules = {}): Command {
   const [text = '', example = ''] = `\n${help.trim()}`.split(/\n\s*Example: /)
   const [lines = '', ...remarks] = text.trim().split(/\n\s*\n/)
@@ -88,7 +88,7 @@ function applyRule(option: Option, rule: OptionRule = {}): Option {
   return value === undefined ? option : option.default(value)
 }
 
-/** Fails if a rule is of no flag. */
+/** Fails if a rule does not belong to any flag. */
 export function requireFlags(command: Command, rules: object): void {
   const known = command.options.map((option) => option.attributeName())
   for (const name of Object.keys(rules)) if (!known.includes(name)) defect('no flag', name)

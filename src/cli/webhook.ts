@@ -10,17 +10,38 @@ import {
   HeaderOmission,
   type WebhookRequest,
 } from '../../gen/inflow/webhook/v1/delivery_pb.ts'
+import {
+  type Endpoint,
+  EndpointSchema,
+  LegacySignatureSchema,
+} from '../../gen/inflow/webhook/v1/endpoint_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { columnsOf } from './columns.ts'
-import { addEndpointVerbs, ENDPOINT_EXAMPLE, ENDPOINT_ID } from './endpoints.ts'
-import { EXIT, Failure } from './failure.ts'
+import { YES } from './confirm.ts'
+import {
+  FORMAT_FLAGS,
+  type FormatFlags,
+  OPTION_FLAGS,
+  OPTION_RULES,
+  type OptionFlags,
+  optionColumns,
+  PROFILE,
+  REMOVAL_FLAGS,
+  readFormat,
+  readOptions,
+  readTextSecret,
+  TEXT_SECRET,
+} from './endpoint-options.ts'
 import { addListenVerb } from './listen.ts'
-import { fields, table } from './output.ts'
+import { enumName, localTime, numberFrom } from './options.ts'
+import { EXIT, Failure, fields, table } from './output.ts'
 import { addRehearseVerb } from './rehearse.ts'
-import { PAGE, rpc } from './rpc-verb.ts'
+import { BUSINESS, MODE, PAGE, rpc } from './rpc-verb.ts'
 import { printResponse, type Service, serviceAction } from './service-action.ts'
 import { addVerbs, calling } from './verb.ts'
 
+const ENDPOINT_ID = '<endpoint-id>  the endpoint, as `inflow webhook list` names it'
+const ENDPOINT_EXAMPLE = 'ep_01jd9w3k6t8v2x4z6b8d0f2h4j'
 const DELIVERY_ID = '<delivery-id>  the delivery, as `inflow webhook deliveries` names it'
 const DELIVERY_EXAMPLE = 'dlv_01jd9w3k6t8v2x4z6b8d0f2h4j'
 
@@ -47,7 +68,7 @@ function outcomeOf(attempt: Attempt | undefined): string {
   return attempt.error || `acknowledged (${attempt.statusCode})`
 }
 
-/** The first line of a response, for a table; --json has all that is stored. */
+/** The first line of a response, for a table; --json shows the whole stored response. */
 function firstLine(text: string): string {
   const [line = ''] = text.split('\n', 1)
   return line.length > 60 ? `${line.slice(0, 60)}…` : line
@@ -66,7 +87,166 @@ export function webhook(noun: Command): void {
   addListenVerb(noun)
 }
 
-/** Recovering a large backlog takes a while. */
+const ROW = 'id, live, url=URL, status, Kinds, description, failingSince, Blocked by, createdAt'
+
+const COMPUTED = {
+  Kinds: ({ kinds }: Endpoint) => kinds.join(',') || 'all except ACCOUNT_CREATED',
+  'Blocked by': ({ options }: Endpoint) => {
+    const block = options?.blockedBy
+    return block ? `${block.deliveryId} (${block.waitingCount} wait)` : ''
+  },
+  'Legacy signature': ({ legacySignature }: Endpoint) =>
+    legacySignature ? `${enumName(LegacySignatureSchema, legacySignature)} (weak)` : '',
+  'Earlier secrets expire': ({ secrets }: Endpoint) =>
+    secrets.flatMap(({ expiresAt }) => localTime.format(expiresAt) || []).join(', '),
+  ...optionColumns,
+}
+
+const ENDPOINT = columnsOf(
+  EndpointSchema,
+  `${ROW}, disabledAt, disabledReason=Disabled because, profile, Legacy signature, eventName,
+  payerAsArray?, concurrency, Earlier secrets expire, Headers, Authentication, Rate limit,
+  options.ordered?, Certificate`,
+  COMPUTED,
+)
+
+const STATISTICS = `endpointId, from=Since, deliveryCount=Deliveries, attemptCount=Attempts,
+  deliveredCount=Delivered, failedCount=Failed, pendingCount=Pending,
+  oldestPendingAt=Oldest pending, latencyP50Ms=p50 ms, latencyP95Ms=p95 ms`
+
+/** The note about a generated secret. A secret that was in the request is not returned. */
+const secretNote = (secret: string) =>
+  secret === '' ? [] : ['The signing secret is shown only once: store it now.']
+
+const SWITCH_NEXT =
+  'Test events are signed with the new text, and other events with the previous text. Try it with `inflow webhook test`, ' +
+  'then use it for all events with `inflow webhook switch`.'
+
+interface EndpointFlags extends OptionFlags, FormatFlags {
+  readonly enable?: boolean
+  readonly disable?: boolean
+}
+
+const CONCURRENCY = { read: numberFrom(1, 50) }
+
+const ENDPOINT_HELP = `
+  add: add an endpoint; its signing secret is shown only once
+  ${BUSINESS}
+  --url <url>!  the URL that events are posted to
+  --kind <kinds...>  event kinds, see events kinds (default: all except ACCOUNT_CREATED)
+  --description <text>  a description for operators
+  --concurrency <count>  concurrent requests, 1 to 50 (default: 10)
+  --test  receive events of test mode instead of live mode
+  ${PROFILE}
+  ${TEXT_SECRET}
+  ${FORMAT_FLAGS}
+  ${OPTION_FLAGS}
+  Example: webhook add --url https://shop.example.com/hooks --kind PAYMENT_NOTIFICATION
+
+  list: list the endpoints of a business, or of all, newest first
+  ${BUSINESS}
+  --all  of all businesses
+  --status <status>  only with this status
+  --failing  only those whose latest attempt failed
+  ${MODE}
+  ${PAGE}
+  Example: webhook list --all --failing
+
+  statistics: show how the latest deliveries to each endpoint of a business went, of up to 24 hours
+  ${BUSINESS}
+  Example: webhook statistics
+
+  remove: remove an endpoint and drop its pending deliveries
+  ${ENDPOINT_ID}
+  ${YES}
+  Example: webhook remove ${ENDPOINT_EXAMPLE}
+
+  update: change an endpoint, or enable one that was disabled
+  ${ENDPOINT_ID}
+  --url <url>  the URL that events are posted to
+  --kind <kinds...>  event kinds
+  --all-kinds  all event kinds except ACCOUNT_CREATED
+  --description <text>  a description for operators
+  --concurrency <count>  concurrent requests, 1 to 50
+  --enable  send events to it
+  --disable  pause its deliveries
+  ${OPTION_FLAGS}
+  ${FORMAT_FLAGS}
+  ${REMOVAL_FLAGS}
+  Example: webhook update ${ENDPOINT_EXAMPLE} --enable
+
+  rotate: create a new signing secret, shown only once; earlier ones also sign during the overlap, or until \`switch\`
+  ${ENDPOINT_ID}
+  --overlap <time>  how long earlier secrets also sign, such as 48h, 30m or 0 (default: 24h)
+  --yes  do not ask before an overlap of 0
+  ${TEXT_SECRET}
+  Example: webhook rotate ${ENDPOINT_EXAMPLE} --overlap 48h
+
+  switch: sign all requests with the text that \`rotate\` added (profile wiaxy)
+  ${ENDPOINT_ID}
+  ${YES}
+  Example: webhook switch ${ENDPOINT_EXAMPLE}`
+
+/** The verbs of `inflow webhook` that work on endpoints. */
+function addEndpointVerbs(noun: Command): void {
+  addVerbs(noun, ENDPOINT_HELP, {
+    add: rpc(WebhookService.method.createEndpoint, {
+      flags: { concurrency: CONCURRENCY, ...OPTION_RULES },
+      request: async (options: EndpointFlags) => ({
+        options: readOptions(options),
+        textSecret: await readTextSecret(options),
+      }),
+      shows: ENDPOINT,
+      also: 'secret',
+      notes: ({ secret }) => secretNote(secret),
+    }),
+    list: rpc(WebhookService.method.listEndpoints, {
+      shows({ endpoints }, { all }) {
+        const columns = columnsOf(EndpointSchema, all ? `${ROW}, businessId` : ROW, COMPUTED)
+        return table(endpoints, columns.list)
+      },
+    }),
+    statistics: rpc(WebhookService.method.getEndpointStatistics, { shows: STATISTICS }),
+    remove: rpc(WebhookService.method.deleteEndpoint, {
+      confirms: 'Its pending deliveries are dropped.',
+      notes: (_response, { endpointId }) => `Removed ${endpointId}.`,
+    }),
+    update: rpc(WebhookService.method.updateEndpoint, {
+      flags: {
+        kind: { conflicts: 'allKinds' },
+        concurrency: CONCURRENCY,
+        enable: { conflicts: 'disable' },
+        ...OPTION_RULES,
+      },
+      request: (options: EndpointFlags) => ({
+        options: readOptions(options),
+        ...readFormat(options),
+        ...((options.enable || options.disable) && { enabled: options.enable === true }),
+      }),
+      shows: ENDPOINT,
+    }),
+    rotate: rpc(WebhookService.method.rotateSecret, {
+      request: async (options: FormatFlags) => ({ textSecret: await readTextSecret(options) }),
+      confirms: ({ overlap }) =>
+        overlap?.seconds === 0n
+          ? 'Only the new secret signs from now on: a receiver with an earlier one refuses events.'
+          : undefined,
+      shows: ENDPOINT,
+      also: 'secret',
+      notes: ({ secret, endpoint }) => [
+        ...secretNote(secret),
+        ...(endpoint?.secrets[0]?.next ? [SWITCH_NEXT] : []),
+      ],
+    }),
+    switch: rpc(WebhookService.method.switchSecret, {
+      confirms:
+        'Only the new text signs from now on: a receiver with the one before refuses events.',
+      shows: ENDPOINT,
+    }),
+  })
+}
+
+/** A long time-out, because recovering a large backlog takes minutes. */
 const RECOVER_TIMEOUT_MS = 600_000
 
 const DELIVERY_HELP = `
@@ -110,7 +290,7 @@ function addDeliveryVerbs(noun: Command): void {
     delivery: rpc(WebhookService.method.getDelivery, {
       shows: ({ delivery, attempts, request }) =>
         [
-          delivery ? fields(delivery, DELIVERY.list) : '',
+          fields(delivery, DELIVERY.list),
           ...(attempts.length === 0 ? [] : [table(attempts, ATTEMPTS.list)]),
           ...(request ? [requestText(request)] : []),
         ].join('\n\n'),
@@ -135,7 +315,7 @@ function addDeliveryVerbs(noun: Command): void {
   })
 }
 
-/** The request as it is sent, with what is left out named. */
+/** The request as it is sent, with placeholders for omitted headers. */
 function requestText({ method, url, headers, body }: WebhookRequest): string {
   const lines = headers.map(({ name, value, omission }) => {
     const shown = omission === HeaderOmission.SECRET ? '(secret)' : '(made for each attempt)'
@@ -144,11 +324,11 @@ function requestText({ method, url, headers, body }: WebhookRequest): string {
   return [`${method} ${url}`, ...lines, '', body].join('\n')
 }
 
-/** How often a delivery is looked at: for as long as an attempt may take. */
+/** How many times a delivery is polled, for as long as an attempt may take. */
 const ATTEMPT_POLLS = 100
 const ATTEMPT_POLL_MS = 200
 
-/** The redelivered delivery after its next attempt; as it is if that takes longer than the wait. */
+/** Returns a redelivered delivery after its next attempt, or without it if the attempt takes longer than the wait. */
 async function untilAttempted(service: Service, redelivered: Delivery): Promise<Delivery> {
   const client = service.client(WebhookService)
   let latest = redelivered

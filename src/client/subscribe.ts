@@ -2,12 +2,16 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import type { Event } from '../../gen/inflow/event/v1/event_pb.ts'
 import { backoffMs } from '../core/backoff.ts'
-import { connect, type StreamOptions } from './connection.ts'
-import type { ClientTls } from './credentials.ts'
-import { Interruption, toInterruption } from './interruption.ts'
+import {
+  type ClientTls,
+  connect,
+  Interruption,
+  type StreamOptions,
+  toInterruption,
+} from './connection.ts'
 
-export type { ClientTls } from './credentials.ts'
-export { Interruption, SubscriptionRefused } from './interruption.ts'
+export type { ClientTls } from './connection.ts'
+export { Interruption, SubscriptionRefused } from './connection.ts'
 
 /** The first and the longest delay between attempts to connect. */
 const RETRY_MIN_MS = 200
@@ -18,7 +22,7 @@ const SILENCE_MS = 45_000
 
 export interface SubscribeOptions extends StreamOptions {
   /**
-   * Instances of the service: `host:port`, or a URL (`https` means TLS). After a failure the next one is tried.
+   * The instances of the service: `host:port`, or a URL (`https` means TLS). After a failure, the next instance is tried.
    */
   readonly addresses: readonly string[]
   /** Ends the subscription, without an error. */
@@ -26,8 +30,8 @@ export interface SubscribeOptions extends StreamOptions {
   /** Called with a cursor up to which all events were handled. Store it like an event's cursor. */
   readonly onCheckpoint?: (cursor: string) => void
   /**
-   * Called at every interruption, with the delay before the next attempt in milliseconds. Absent: the third one in a
-   * row is a warning of the process.
+   * Called at every interruption, with the delay before the next attempt in milliseconds. Absent: the third consecutive
+   * interruption emits a process warning.
    */
   readonly onInterruption?: (error: Interruption, retryMs: number) => void
   /** The first delay between attempts. It doubles up to `retryMaxMs`, with jitter of ±50 %. */
@@ -39,9 +43,9 @@ export interface SubscribeOptions extends StreamOptions {
 
 /**
  * Yields events in order, each once, across restarts and failovers of the service. After an
- * interruption it resumes after the last event that was handled, at the next instance, and retries
+ * interruption it resumes after the last handled event, at the next instance, and retries
  * with backoff and jitter. An event counts as handled when the loop requests the next one, so a
- * slow loop slows the stream down.
+ * slow loop slows down the stream.
  *
  * Store the cursor of each event after handling it, and start with it next time. A crash between
  * the two delivers that event again, so handle events idempotently.
@@ -59,7 +63,7 @@ export async function* subscribe(options: SubscribeOptions): AsyncGenerator<Even
   const signal = options.signal ?? new AbortController().signal
   const pause = createPause(options, signal)
   const instances = options.addresses.map((text) => readAddress(text, options))
-  // Without a start, the subscription starts now, even if the first attempts fail.
+  // Without a start position, the subscription starts at the current time of this machine, even if the first attempts fail.
   const now = { case: 'since' as const, value: timestampFromMs(Date.now()) }
   let start = options.start
   let position = 0n
@@ -96,7 +100,7 @@ export async function* subscribe(options: SubscribeOptions): AsyncGenerator<Even
   }
 }
 
-/** Reads the address of an instance. @throws TypeError for a URL with a path, or of another scheme than `tls` means */
+/** Parses the address of an instance. @throws TypeError for a URL with a path, or whose scheme contradicts `tls` */
 function readAddress(
   text: string,
   { tls, credentials }: SubscribeOptions,
@@ -112,7 +116,7 @@ function readAddress(
   return isSecure && !tls && !credentials ? { address, tls: {} } : { address }
 }
 
-/** A process that does not handle interruptions is warned of the third one in a row. */
+/** The number of consecutive interruptions after which a process without `onInterruption` gets a warning. */
 const WARNED_AT = 3
 
 /** Returns a function that waits before the next attempt: exponential backoff, reset by success. */

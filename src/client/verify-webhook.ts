@@ -3,7 +3,7 @@ import type { WebhookData, WebhookDataByKind } from '../../gen/webhook_data.ts'
 
 export type * from '../../gen/webhook_data.ts'
 
-/** Why a webhook was refused. */
+/** The reason why a webhook was refused. */
 export type WebhookRefusal =
   | 'missing_header'
   | 'malformed_timestamp'
@@ -18,13 +18,13 @@ export type WebhookVerification =
   | { readonly ok: true; readonly event: WebhookEvent }
   | { readonly ok: false; readonly reason: WebhookRefusal }
 
-/** Headers as in Node, Express and Fastify, or as in fetch. */
+/** Headers in the form of Node, Express and Fastify, or of fetch. */
 export type WebhookHeaders =
   | Headers
   | Readonly<Record<string, string | readonly string[] | undefined>>
 
 interface VerifyOptions {
-  /** Milliseconds since the Unix epoch; absent: the system's clock. */
+  /** The current time in milliseconds since the Unix epoch; absent: the clock of the system. */
   readonly now?: () => number
 }
 
@@ -78,7 +78,7 @@ function refused(reason: WebhookRefusal): WebhookVerification {
 
 function header(headers: WebhookHeaders, name: string): string | undefined {
   if (headers instanceof Headers) return headers.get(name) ?? undefined
-  // Some frameworks keep the case of header names.
+  // Some frameworks keep the original case of header names.
   const key = name in headers ? name : Object.keys(headers).find((k) => k.toLowerCase() === name)
   const value = key === undefined ? undefined : headers[key]
   if (typeof value === 'string') return value
@@ -98,7 +98,7 @@ function keyOf(secret: string): Buffer | undefined {
   return Buffer.from(text, 'base64')
 }
 
-/** Compares every signature with the one of every key, even after a match, for constant time. */
+/** Compares every signature with that of every key, even after a match, to take constant time. */
 function anyMatches(signatures: string, expected: readonly Buffer[]): boolean {
   if (signatures.length > SIGNATURES_LENGTH_MAX) return false
   let matches = false
@@ -141,7 +141,7 @@ export type WebhookKind = keyof WebhookDataByKind
  */
 export type WebhookEvent = WebhookEventOf<WebhookKind> | UnknownWebhookEvent
 
-/** The body of a webhook of a kind, or of one of several. */
+/** The body of a webhook of a kind, or of one of several kinds. */
 export type WebhookEventOf<Kind extends WebhookKind> = {
   readonly [Each in Kind]: { readonly event: Each; readonly data: WebhookDataByKind[Each] }
 }[Kind]
@@ -153,8 +153,8 @@ export interface UnknownWebhookEvent {
 }
 
 /**
- * Any text but the known kinds. The brand, which no value has, keeps it apart from those: a plain
- * string could be one of them, and the kind would not determine the type of the data.
+ * Any text except the known kinds. The brand, which no value has, distinguishes it from them: a plain
+ * string could be a known kind, and then the kind would not determine the type of the data.
  */
 export type UnknownWebhookKind = `${string & { readonly [unknownKind]: never }}`
 

@@ -1,26 +1,25 @@
 import { z } from 'zod'
 import type { RateLimit } from '../auth/rate-limits/token-bucket.ts'
 import { BANK_CODES, BANK_FACTS, type BankCode, type BankNames } from '../banks/bank.ts'
-import { CONNECTORS, type Connectors } from '../banks/connectors.ts'
-import { type LiveBank, readLiveBank } from '../banks/live-bank.ts'
+import { CONNECTORS, type Connectors, type LiveBank, readLiveBank } from '../banks/connectors.ts'
 import { HOUR_MS, MINUTE_MS } from '../core/durations.ts'
 import { readConsole } from './console-settings.ts'
 import { SERVICE_SETTINGS, type ServiceSettings } from './service-settings.ts'
 import { createSettingReader, type Faults } from './settings.ts'
 import { readTracing, TRACING_SETTINGS, type TracingConfig } from './tracing-settings.ts'
 
-/** All settings of the environment. Read once, and frozen. */
+/** All settings, read from the environment once and frozen. */
 export type Config = Readonly<ReturnType<typeof composeConfig>>
 
 /** Paths of PEM files, which are read when the servers start. */
 export type TlsFiles = NonNullable<Config['tls']>
 
-/** How a bank is served: by the simulated bank, or by the connector to the real one. */
+/** Whether the simulated bank serves a bank, or the connector to the real bank. */
 type BankMode = 'sandbox' | 'live'
 
 type Banks = Readonly<Record<BankCode, BankMode>>
 
-/** Invalid settings: one line for each fault. */
+/** Thrown for invalid settings, with one line for each fault. */
 export class ConfigError extends Error {
   override readonly name = 'ConfigError'
   readonly faults: readonly string[]
@@ -34,8 +33,8 @@ export class ConfigError extends Error {
 /**
  * Reads the settings. Nothing else reads the environment.
  *
- * @param connectors to the banks that may be live
- * @throws ConfigError with every invalid setting
+ * @param connectors the connectors to the banks that can be live
+ * @throws ConfigError with all invalid settings
  */
 export function readConfig(env: NodeJS.ProcessEnv, connectors: Connectors = CONNECTORS): Config {
   const faults: Faults = new Map()
@@ -97,7 +96,7 @@ function composeConfig(
     rateLimitFailed,
     ...rest
   } = settings
-  // The embedded database is for development, where load comes from the developer's own machine.
+  // The embedded database is for development, so load comes from the developer's own machine.
   const embedded = settings.databaseUrl === undefined
   const internal = httpInternal === undefined ? clientCa === undefined : httpInternal === 'on'
   const limit = (set: RateLimit | 'off' | undefined, fallback?: RateLimit) =>
@@ -113,23 +112,23 @@ function composeConfig(
     bankNames,
     /** Whether the sandbox opens live accounts at the banks that it serves. */
     simulatesLiveAccounts: embedded || settings.allowSimulatedLiveAccounts,
-    /** When reconciliation asks live banks for payments without a notification. */
+    /** When reconciliation searches live banks for payments without a notification. */
     reconcile: {
-      /** How far back; 0: never. */
+      /** How far back reconciliation searches; 0: never. */
       windowMs: reconcileWindowHours * HOUR_MS,
-      /** 0: never. */
+      /** The interval of reconciliation runs; 0: never. */
       intervalMs: reconcileIntervalMinutes * MINUTE_MS,
-      /** Younger payments are left to their notifications. */
+      /** Younger payments are left out, because their notifications may still arrive. */
       graceMs: reconcileGraceMinutes * MINUTE_MS,
     },
     pooler: { transactionPooling: databasePooling === 'transaction', preparedStatements },
     webhookLeaseMs: webhookLeaseSeconds * 1_000,
-    /** Undefined: the servers use plain text. gRPC clients need a certificate signed by `clientCa`. */
+    /** Undefined: no TLS. If `clientCa` is set, gRPC clients need a certificate that it signed. */
     tls: cert !== undefined && key !== undefined ? { cert, key, clientCa } : undefined,
-    /** Off by default where the gRPC server asks for certificates, so that a token alone opens nothing. */
+    /** Off by default if the gRPC server requires client certificates, so that a token alone gives no access. */
     httpInternal: internal,
     console: readConsole(settings, internal),
-    /** Where the event log is published; undefined: nowhere. */
+    /** The NATS servers to which the event log is published; undefined: none. */
     relay: relayUrl && {
       ...relayUrl,
       format: relayFormat,

@@ -7,13 +7,13 @@ import { choice, integer, parsed, type Settings, scopesBy, secret } from './sett
 const hours = integer(1, 168, '1 to 168 hours')
 const claim = z.string().regex(/^[\x21-\x7e]{1,100}$/, 'must be the name of a claim')
 
-/** The settings of the console: its sessions, and who signs in. */
+/** The settings of the console: its sessions, the OpenID Connect provider, and portals. */
 export const CONSOLE_FIELDS = {
-  /** Undefined: on where methods for tokens are served at the HTTP port. */
+  /** Undefined: on if methods for tokens are served at the HTTP port. */
   CONSOLE: choice(['on', 'off']).optional(),
   SESSION_IDLE_MINUTES: integer(5, 10_080, '5 to 10080 minutes').default(60),
   SESSION_MAX_HOURS: hours.default(12),
-  /** The address that browsers know the HTTP server by. */
+  /** The address of the HTTP server in browsers. */
   PUBLIC_URL: parsed(
     parsePublicUrl,
     'must be an origin such as https://pay.example.com, without a path',
@@ -26,24 +26,24 @@ export const CONSOLE_FIELDS = {
   OIDC_CLIENT_ID: z.string().max(500).optional(),
   /** Undefined: a public client. */
   OIDC_CLIENT_SECRET: secret(z.string().max(1_000).optional()),
-  /** What the button says. */
+  /** The name of the provider on the sign-in button. */
   OIDC_NAME: z
     .string()
     .regex(/^[^\p{C}\p{Zl}\p{Zp}]{1,50}$/u, 'must be 1 to 50 printable characters')
     .default('single sign-on'),
-  /** The scopes to ask the provider for. */
+  /** The scopes to request from the provider. */
   OIDC_REQUEST_SCOPES: z
     .string()
     .regex(/^[\x21\x23-\x5b\x5d-\x7e]+( [\x21\x23-\x5b\x5d-\x7e]+)*$/, 'must be names, by spaces')
     .refine((text) => text.split(' ').includes('openid'), 'must have openid')
     .default('openid profile email'),
-  /** The claim that has the user's scopes, or the roles of OIDC_ROLES. */
+  /** The claim with the user's scopes, or with roles if OIDC_ROLES is set. */
   OIDC_SCOPES_CLAIM: claim.default('inflow_scopes'),
-  /** The claim that has the businesses a user is restricted to; undefined: no user is restricted. */
+  /** The claim with the businesses to which a user is restricted; undefined: no user is restricted. */
   OIDC_BUSINESSES_CLAIM: claim.optional(),
   /** `finance=read,ops=admin`: the scopes of each value of OIDC_SCOPES_CLAIM; empty: the values are scopes. */
   OIDC_ROLES: scopesBy(/^([^=]{1,200})=(.+)$/, 'finance=read+events:subscribe'),
-  /** What portals say instead of "Inflow". */
+  /** The name that portals show instead of "Inflow". */
   PORTAL_NAME: z
     .string()
     .regex(/^[^\p{C}\p{Zl}\p{Zp}]{1,50}$/u, 'must be 1 to 50 printable characters')
@@ -69,7 +69,7 @@ export const CONSOLE_FIELDS = {
     .optional(),
 }
 
-/** What the settings of the console require of each other: each fault names the setting to change. */
+/** Checks rules over several settings of the console. Each fault names the setting to change. */
 export function consoleFaults(
   given: Partial<z.output<z.ZodObject<typeof CONSOLE_FIELDS>>>,
 ): readonly { readonly name: keyof typeof CONSOLE_FIELDS; readonly message: string }[] {
@@ -103,7 +103,7 @@ export function readConsole(settings: ConsoleSettings, httpInternal: boolean) {
     sessions: {
       /** How long a session lasts without being used. */
       idleMs: settings.sessionIdleMinutes * 60_000,
-      /** How long a session lasts at most. */
+      /** The longest duration of a session. */
       maxMs: settings.sessionMaxHours * HOUR_MS,
     },
     /** Undefined: users sign in with tokens only. */
@@ -121,7 +121,7 @@ export function readConsole(settings: ConsoleSettings, httpInternal: boolean) {
             roles: settings.oidcRoles,
           }
         : undefined,
-    /** How portals look. */
+    /** The branding of portals. */
     portal: {
       name: settings.portalName,
       logo: settings.portalLogoFile,
@@ -141,11 +141,11 @@ const LOGO_BYTES_MAX = 64 * 1_024
 
 const PNG_SIGNATURE = Buffer.from('89504e470d0a1a0a', 'hex')
 
-/** What may precede the root of an SVG document, and its root. */
+/** Matches an SVG document up to its root element. */
 const SVG =
   /^\uFEFF?\s*(<\?xml[^>]*>\s*)?((<!--(?:(?!-->)[\s\S])*-->|<!DOCTYPE[^>[]*(\[[^\]]*\])?[^>]*>)\s*)*<svg[\s>]/
 
-/** @returns the image, or what is wrong with the file */
+/** @returns the image, or a text that describes the fault of the file */
 function readLogo(path: string): Logo | string {
   try {
     const { size } = statSync(path)
@@ -163,10 +163,10 @@ function readLogo(path: string): Logo | string {
   }
 }
 
-/** The least contrast of text with its ground: level AA of WCAG 2. */
+/** The smallest contrast between text and background, level AA of WCAG 2. */
 const CONTRAST_MIN = 4.5
 
-/** The contrast of white with a colour "#rrggbb", 1 to 21, as WCAG 2 defines it. */
+/** The contrast between white and a colour "#rrggbb", from 1 to 21, as WCAG 2 defines it. */
 function contrastWithWhite(color: string): number {
   const [red = 0, green = 0, blue = 0] = [1, 3, 5].map((at) => {
     const share = Number.parseInt(color.slice(at, at + 2), 16) / 255

@@ -3,11 +3,11 @@ import { parseArgs, parseEnv } from 'node:util'
 import { ConfigError } from './config.ts'
 import { listSettings } from './setting-table.ts'
 
-/** The settings of a file in the form of Node's `--env-file`. */
+/** The settings of a file in the format of Node's `--env-file`. */
 export interface EnvFile {
   readonly path: string
   readonly values: Readonly<Record<string, string>>
-  /** The secrets in it, if other users of the machine may read it. */
+  /** The names of the file's secrets, if other users of the machine can read the file. */
   readonly exposed: readonly string[]
 }
 
@@ -28,9 +28,9 @@ export function readEnvFile(path: string): EnvFile {
 }
 
 /**
- * Adds the settings of the file that the arguments of a start name.
+ * Adds the settings of the file in the arguments of a start to the environment.
  *
- * @returns the file; undefined: there is none
+ * @returns the file; undefined: the arguments name none
  * @throws ConfigError if the file cannot be read, or for any other argument
  */
 export function loadEnvFile(env: NodeJS.ProcessEnv, argv: readonly string[]): EnvFile | undefined {
@@ -46,17 +46,17 @@ function pathIn(argv: readonly string[]): string {
     const path = parseArgs({ args: [...argv], options }).values['env-file']
     if (path) return path
   } catch {
-    // Reported below: the text of Node is about its own API.
+    // Reported below, because the text of Node is about its own API.
   }
   throw new ConfigError(['the only option of a start is --env-file <file>'])
 }
 
-/** The environment with the settings of the file. As with Node's own option, what is set already wins. */
+/** The environment with the settings of the file. As with Node's own option, variables that are set take precedence. */
 export function withEnvFile(env: NodeJS.ProcessEnv, file: EnvFile | undefined): NodeJS.ProcessEnv {
   return { ...file?.values, ...env }
 }
 
-/** The warning about a file whose secrets other users may read; undefined: there is none. */
+/** The warning about a file whose secrets other users can read; undefined: no warning. */
 export function exposure({ path, exposed }: EnvFile): string | undefined {
   if (exposed.length === 0) return undefined
   return `other users can read ${exposed.join(', ')} in ${path}: chmod 600 ${path}`

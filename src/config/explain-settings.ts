@@ -1,13 +1,17 @@
 import { BANK_CODES } from '../banks/bank.ts'
 import { type Config, ConfigError } from './config.ts'
 import type { EnvFile } from './env-file.ts'
-import { type SettingRisk, settingRisks } from './setting-risks.ts'
 import { listSettings, type Setting } from './setting-table.ts'
 import { secretText, settingText } from './settings.ts'
-import { readStartConfig } from './start-settings.ts'
-import { findUnknown, type UnknownSetting } from './unknown-settings.ts'
+import {
+  findUnknown,
+  readStartConfig,
+  type SettingRisk,
+  settingRisks,
+  type UnknownSetting,
+} from './start-settings.ts'
 
-/** Where the value of a setting comes from. */
+/** The source of the value of a setting. */
 type Source = 'environment' | 'env-file' | 'secret file' | 'generated' | 'default'
 
 /** A setting as the service would read it. */
@@ -19,12 +23,12 @@ export interface ExplainedSetting {
   readonly default: string
 }
 
-/** The settings of a start, and what is wrong with them. */
+/** The settings of a start, and their faults. */
 export interface Explanation {
   readonly settings: readonly ExplainedSetting[]
   readonly unknown: readonly UnknownSetting[]
   readonly risks: readonly SettingRisk[]
-  /** The lines that the start would print; empty: it would go on. */
+  /** The lines that the start would print before it fails; empty: the settings are valid. */
   readonly faults: readonly string[]
 }
 
@@ -32,7 +36,7 @@ export interface Explanation {
  * Explains the settings of a start. The settings of a live connector are listed only if the bank is live, or if they
  * are set.
  *
- * @param env without the settings of the file
+ * @param env the environment without the settings of the file
  */
 export function explainSettings(env: NodeJS.ProcessEnv, file?: EnvFile): Explanation {
   const whole = { ...file?.values, ...env }
@@ -53,7 +57,7 @@ export function explainSettings(env: NodeJS.ProcessEnv, file?: EnvFile): Explana
   }
 }
 
-/** Also for settings that are invalid as a whole. */
+/** Finds the live banks even if other settings are invalid. */
 function liveBanks(env: NodeJS.ProcessEnv): readonly string[] {
   const pairs = settingText(env, 'BANKS')?.split(',') ?? []
   return BANK_CODES.filter((code) => pairs.some((pair) => pair.trim() === `${code}=live`))
@@ -82,7 +86,7 @@ function explain(
   return { ...common, value: value ?? '', source: 'default' }
 }
 
-/** What the defaults that depend on other settings come to. */
+/** The effective values of defaults that depend on other settings. */
 const DEPENDENT: Readonly<Record<string, (config: Config) => string>> = {
   HTTP_INTERNAL: ({ httpInternal }) => toggle(httpInternal),
   CONSOLE: (config) => toggle(config.console.enabled),
@@ -120,8 +124,8 @@ function check(
 const MASK = '********'
 
 /**
- * Masks a secret for output. A URL keeps host and database, which an operator compares; the user
- * stays only beside a password, because it may be a token itself.
+ * Masks a secret for output. A URL keeps its host and database, which operators compare. The user name
+ * stays only if there is a password, because it may itself be a token.
  */
 export function maskSecret(text: string | undefined): string {
   if (text === undefined) return MASK

@@ -5,8 +5,6 @@ import { createInstitutions, InstitutionsFileError } from '../banks/institutions
 import { createTimeText } from '../core/clock.ts'
 import { PREVIOUS_MAX } from '../crypto/key-files.ts'
 import { CONSOLE_FIELDS, consoleFaults } from './console-settings.ts'
-import { RELAY_FIELDS } from './relay-settings.ts'
-import { postgresUrl, replicaUrls } from './replica-urls.ts'
 import {
   choice,
   cidrs,
@@ -25,24 +23,31 @@ const databaseUrl = postgresUrl('must be a URL such as postgres://user:password@
 const port = integer(0, 65_535, 'a port, 0 to 65535')
 const days = integer(1, 3_650, '1 to 3650 days')
 const connections = integer(1, 999_999, '1 to 999999 connections')
+const replicaUrls = list(
+  postgresUrl('must be URLs such as postgres://user:password@host:5432/database'),
+).superRefine((urls, { addIssue }) => {
+  const names = urls.filter((url) => URL.canParse(url)).map(replicaName)
+  const repeated = names.find((name, index) => names.indexOf(name) !== index)
+  if (repeated !== undefined) addIssue(`names ${repeated} twice`)
+})
 const rateLimit = parsed(
   parseRateLimit,
   'must be off, or rate and burst: 1000/2000 (1 to 1000000 requests a second, a burst of up to 60 times the rate)',
 )
 
-/** All settings except the banks'. */
+/** All settings except those of banks. */
 export const SERVICE_SETTINGS = z
   .object({
-    /** The PostgreSQL server; undefined: the embedded one. */
+    /** The PostgreSQL server; undefined: the embedded database. */
     DATABASE_URL: secret(databaseUrl.optional()),
-    /** The server itself, for LISTEN, if DATABASE_URL is a pooler; undefined: see DATABASE_POOLING. */
+    /** A direct connection to the server for LISTEN, if DATABASE_URL is a pooler; undefined: see DATABASE_POOLING. */
     DATABASE_LISTEN_URL: secret(databaseUrl.optional()),
-    /** Standbys that reads go to. */
+    /** Standbys that run reads. */
     DATABASE_READ_URLS: secret(replicaUrls),
-    /** How a pooler such as PgBouncer assigns its connections to the service's. */
+    /** The mode of a pooler such as PgBouncer. */
     DATABASE_POOLING: choice(['session', 'transaction']).default('session'),
     DATABASE_PREPARED_STATEMENTS: onOff,
-    /** The connections of each process's pools; undefined: by the number of workers. */
+    /** The connections in the pools of each process; undefined: depends on the number of workers. */
     DATABASE_POOL_SIZE: integer(11, 1_000, '11 to 1000 connections').optional(),
     DATA_DIR: z.string().default('.inflow'),
     HOST: z
@@ -57,13 +62,13 @@ export const SERVICE_SETTINGS = z
     HTTP_INTERNAL: choice(['on', 'off']).optional(),
     /** Whether the start migrates the schema. */
     MIGRATE: onOff,
-    /** How long the service goes on serving after a signal, while it reports that it is not ready. */
+    /** How long the service continues to serve after a signal, while it reports that it is not ready. */
     SHUTDOWN_DELAY_SECONDS: integer(0, 300, '0 to 300 seconds').default(0),
     /** How many processes listen on the same ports. */
     WORKERS: integer(1, 64, '1 to 64 processes').default(1),
     /** 32 bytes; undefined: generated into the data folder. */
     MASTER_KEY: secret(parsed(parseKey, `must be ${KEY}`).optional()),
-    /** Previous keys, which only decrypt: see KeyRing. */
+    /** Previous keys, which are used only to decrypt: see KeyRing. */
     MASTER_KEY_PREVIOUS: secret(
       list(parsed(parseKey, `must each be ${KEY}`)).refine(
         (keys) => keys.length <= PREVIOUS_MAX,
@@ -92,9 +97,9 @@ export const SERVICE_SETTINGS = z
     EVENT_RETENTION_DAYS: days.default(90),
     /** How long completed webhook deliveries are kept, with their attempts. */
     DELIVERY_RETENTION_DAYS: days.default(30),
-    /** How long banks' raw notifications are kept. */
+    /** How long the raw notifications of banks are kept. */
     NOTIFICATION_RETENTION_DAYS: days.default(90),
-    /** Whether live banks confirm what tokens record. */
+    /** Whether payments that tokens record in live mode have to be confirmed by the bank. */
     RECORD_REQUIRES_CONFIRMATION: offOn,
     /** CSV that corrects and extends the known institutions; undefined: none. */
     INSTITUTIONS_FILE: z
@@ -113,7 +118,7 @@ export const SERVICE_SETTINGS = z
     RECONCILE_GRACE_MINUTES: integer(0, 1_440).default(5),
     /** Private address ranges that webhooks may go to. */
     WEBHOOK_ALLOWED_CIDRS: cidrs,
-    /** After this time another process retries a webhook whose sender died. */
+    /** How long a webhook attempt is leased. After that, another process retries a webhook whose sender crashed. */
     WEBHOOK_LEASE_SECONDS: integer(2, 3_600, '2 to 3600 seconds').default(60),
     /** The proxy that sends webhooks; undefined: none. */
     WEBHOOK_PROXY_URL: secret(
@@ -124,7 +129,21 @@ export const SERVICE_SETTINGS = z
         })
         .optional(),
     ),
-    ...RELAY_FIELDS,
+    /** The NATS servers of the relay; undefined: no relay. */
+    RELAY_URL: secret(
+      parsed(
+        parseRelayUrl,
+        'must be one or more URLs such as nats://user:password@host:4222, or tls://, with the same user',
+      ).optional(),
+    ),
+    /** How the body of a message is encoded. */
+    RELAY_FORMAT: choice(['protobuf', 'json']).default('protobuf'),
+    /** A file of NATS credentials: a JWT and its key. */
+    RELAY_CREDENTIALS: z.string().optional(),
+    /** A PEM file with the certificate authority of the NATS servers. */
+    RELAY_TLS_CA: z.string().optional(),
+    /** The replicas of a new stream. */
+    RELAY_REPLICAS: integer(1, 5, '1 to 5 replicas').default(1),
     ...CONSOLE_FIELDS,
     /** Address ranges of reverse proxies whose X-Forwarded-For is trusted. */
     TRUSTED_PROXIES: cidrs,
@@ -145,7 +164,7 @@ export const SERVICE_SETTINGS = z
       /^(spiffe:\/\/[a-z0-9._-]+(?:\/[\w.-]+)+)=(.+)$/,
       'spiffe://example.org/feed=read+events:subscribe',
     ),
-    /** The most connections of each server: in all, and of one address. */
+    /** The most connections of each server, in total and per address. */
     CONNECTIONS_MAX: connections.default(10_000),
     CONNECTIONS_PER_ADDRESS_MAX: connections.optional(),
     /** The most streams of a token at each process. */
@@ -215,12 +234,23 @@ export const SERVICE_SETTINGS = z
       const scoped = given.TLS_CLIENT_SCOPES.size !== 0
       rule(TLS_CLIENT_CA || !scoped, 'TLS_CLIENT_SCOPES', 'requires TLS_CLIENT_CA')
     },
-    // One start reports every fault. A setting that is invalid by itself is reported as that: only its
-    // first fault is shown.
+    // Always run, so that one start reports all faults. Of a setting that is already invalid, only the first fault is
+    // shown.
     { when: () => true },
   )
 
 export type ServiceSettings = Settings<typeof SERVICE_SETTINGS>
+
+/** A URL of a PostgreSQL server. @param error the text after the name of the setting */
+function postgresUrl(error: string) {
+  return z.url({ protocol: /^postgres(ql)?$/, error })
+}
+
+/** The name of a replica in logs and metrics: `host:port/database`. */
+export function replicaName(url: string): string {
+  const { host, pathname } = new URL(url)
+  return host + pathname
+}
 
 /** "1000/2000": rate per second and burst; "1000": a burst of twice the rate. */
 function parseRateLimit(text: string): RateLimit | 'off' | undefined {
@@ -243,7 +273,7 @@ function isHost(text: string): boolean {
 function isProxyUrl(text: string): boolean {
   try {
     const { protocol, pathname, search, hash, username, password } = new URL(text)
-    // Throws on invalid escapes: the proxy gets user and password decoded.
+    // Throws on invalid escapes, because user and password are decoded for the proxy.
     decodeURIComponent(username + password)
     return /^https?:$/.test(protocol) && pathname + search + hash === '/'
   } catch {
@@ -251,7 +281,55 @@ function isProxyUrl(text: string): boolean {
   }
 }
 
-/** Exactly as browsers write an origin; there is no wildcard. */
+/** The NATS servers of RELAY_URL, and the credentials. */
+interface RelayServers {
+  /** The servers as `host:port`. */
+  readonly servers: readonly string[]
+  /** Whether the URL requires TLS; NATS servers may require it too. */
+  readonly tls: boolean
+  readonly user: string | undefined
+  readonly password: string | undefined
+  /** A token in place of user and password. */
+  readonly token: string | undefined
+}
+
+/** `nats://user:password@host:4222,nats://other:4222`, or `nats://token@host` */
+function parseRelayUrl(text: string): RelayServers | undefined {
+  const urls = text.split(',').map((part) => parseUrl(part.trim()))
+  const [first] = urls
+  if (first === undefined) return undefined
+  const isSame = (url: URL | undefined) =>
+    url !== undefined &&
+    url.protocol === first.protocol &&
+    (url.username + url.password === '' || userOf(url) === userOf(first))
+  if (!urls.every(isSame)) return undefined
+  const name = decodeURIComponent(first.username) || undefined
+  const password = decodeURIComponent(first.password) || undefined
+  const isToken = password === undefined
+  return {
+    servers: urls.map((url) => (url as URL).host),
+    tls: first.protocol === 'tls:',
+    user: isToken ? undefined : name,
+    password,
+    token: isToken ? name : undefined,
+  }
+}
+
+const userOf = ({ username, password }: URL): string => `${username}:${password}`
+
+function parseUrl(text: string): URL | undefined {
+  try {
+    const url = new URL(text)
+    // Throws on invalid escapes.
+    decodeURIComponent(url.username + url.password)
+    const isPlain = /^\/?$/.test(url.pathname) && url.search + url.hash === ''
+    return /^(nats|tls):$/.test(url.protocol) && url.host !== '' && isPlain ? url : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** Whether a text is an origin exactly as browsers write it; wildcards are not supported. */
 function isOrigin(text: string): boolean {
   return /^https?:/.test(text) && URL.canParse(text) && new URL(text).origin === text
 }

@@ -1,6 +1,6 @@
 import type { z } from 'zod'
 import { BANK_CODES, BANK_FACTS, type BankCode } from '../banks/bank.ts'
-import { CONNECTOR_SETTINGS } from '../banks/live-bank.ts'
+import { CONNECTOR_SETTINGS } from '../banks/connectors.ts'
 import { SERVICE_SETTINGS } from './service-settings.ts'
 import { isSecret } from './settings.ts'
 import { TRACING_SETTINGS } from './tracing-settings.ts'
@@ -8,7 +8,7 @@ import { TRACING_SETTINGS } from './tracing-settings.ts'
 /** A setting that the service reads. */
 export interface Setting {
   readonly name: string
-  /** As it would be written in the environment, or in words; empty: none. */
+  /** The default as it would be written in the environment, or in words; empty: no default. */
   readonly default: string
   /** Whether the default depends on other settings. */
   readonly dependent: boolean
@@ -74,7 +74,7 @@ function describe(name: string, field: z.ZodType): Setting {
   }
 }
 
-/** Zod keeps the default in the schema that others wrap. */
+/** The definition of a schema: Zod keeps the default in a schema that other schemas wrap. */
 interface Definition {
   readonly type: string
   readonly defaultValue?: unknown

@@ -9,7 +9,7 @@ type CamelCase<Name extends string> = Name extends `${infer First}_${infer Rest}
   ? `${Lowercase<First>}${Capitalize<CamelCase<Rest>>}`
   : Lowercase<Name>
 
-/** The settings of a schema: the schema has the names of the environment, the result camel case. */
+/** The settings of a schema. The schema has the names of the environment, and the result has them in camel case. */
 export type Settings<Schema extends z.ZodObject> = {
   readonly [Name in keyof Schema['shape'] & string as CamelCase<Name>]: z.output<
     Schema['shape'][Name]
@@ -19,7 +19,7 @@ export type Settings<Schema extends z.ZodObject> = {
 /** The fault of each invalid setting, by its name: one line that begins with the name. */
 export type Faults = Map<string, string>
 
-/** Reads one group of settings. Returns undefined, and adds to the faults, if one is invalid. */
+/** Reads one group of settings. If a setting is invalid, adds its fault and returns undefined. */
 export type ReadSettings = <Schema extends z.ZodObject>(
   schema: Schema,
 ) => Settings<Schema> | undefined
@@ -28,7 +28,7 @@ export type ReadSettings = <Schema extends z.ZodObject>(
  * Creates the reader of a schema's settings. An empty or blank setting counts as not set. A fault shows
  * a value only if the schema's error does.
  *
- * @param prefix of the names in the environment, such as `BANK_PALMPAY_`
+ * @param prefix the prefix of the names in the environment, such as `BANK_PALMPAY_`
  */
 export function createSettingReader(
   env: NodeJS.ProcessEnv,
@@ -60,9 +60,9 @@ export function settingText(env: NodeJS.ProcessEnv, name: string): string | unde
 }
 
 /**
- * The text of a secret: the setting, else the content of the file that `<NAME>_FILE` names.
+ * The text of a secret: the value of the setting, or the content of the file that `<NAME>_FILE` names.
  *
- * @param onFault called with the fault, which continues the name
+ * @param onFault called with the text of a fault, which follows the name of the setting
  */
 export function secretText(
   env: NodeJS.ProcessEnv,
@@ -91,7 +91,7 @@ function camelCase(name: string): string {
   return name.toLowerCase().replace(/_(.)/g, (_, letter: string) => letter.toUpperCase())
 }
 
-/** A setting that may also come from a file, which `<NAME>_FILE` names, and that no output shows. */
+/** Marks a setting as secret: it may come from the file that `<NAME>_FILE` names, and no output shows it. */
 export function secret<Field extends z.ZodType>(field: Field): Field {
   return field.meta({ secret: true })
 }
@@ -117,10 +117,10 @@ export function choice<const Choices extends readonly [string, ...string[]]>(cho
 const switchable = choice(['on', 'off'])
 const isOn = (text: 'on' | 'off') => text === 'on'
 
-/** On unless it is switched off. */
+/** A switch that is on by default. */
 export const onOff = switchable.default('on').transform(isOn)
 
-/** Off unless it is switched on. */
+/** A switch that is off by default. */
 export const offOn = switchable.default('off').transform(isOn)
 
 /** Comma-separated texts; empty unless set. */
@@ -132,7 +132,7 @@ export function list<Item extends z.ZodType<unknown, string>>(item: Item) {
     .default([])
 }
 
-/** Address ranges. An address without a prefix is a range of one. */
+/** Address ranges. An address without a prefix length is a range of one address. */
 export const cidrs = list(
   z
     .string()
@@ -144,10 +144,10 @@ export const cidrs = list(
 )
 
 /**
- * `ops=admin,finance=read+events:subscribe`: the scopes of each name; empty unless set.
+ * Scopes by name: `ops=admin,finance=read+events:subscribe`; empty unless set.
  *
  * @param pair matches a name and its scopes
- * @param example of a pair
+ * @param example an example of a pair
  */
 export function scopesBy(pair: RegExp, example: string) {
   return z

@@ -1,36 +1,6 @@
 import { z } from 'zod'
 import { choice, integer, parsed, type Settings, secret } from './settings.ts'
 
-/** How spans are exported and sampled. */
-export interface TracingConfig {
-  /** Where spans are posted. */
-  readonly url: string
-  /** Sent with every export. They may be secrets. */
-  readonly headers: Readonly<Record<string, string>>
-  /** The time for one export, with its retries. */
-  readonly timeoutMs: number
-  readonly compression: 'gzip' | 'none'
-  /** PEM files: the authority of the collector's certificate, and a certificate for it. */
-  readonly caFile: string | undefined
-  readonly certFile: string | undefined
-  readonly keyFile: string | undefined
-  readonly sampler: Sampler
-  /** Attributes of every span about this service, such as `service.name`. */
-  readonly resource: Readonly<Record<string, string>>
-  /** Spans that have ended and are not exported yet; further ones are dropped. */
-  readonly queueMax: number
-  readonly batchMax: number
-  readonly delayMs: number
-  readonly exportTimeoutMs: number
-}
-
-interface Sampler {
-  /** Whether the decision of the caller counts, where there is one. */
-  readonly isParentBased: boolean
-  /** The part of the traces that is recorded: 0 to 1. */
-  readonly ratio: number
-}
-
 const SAMPLERS = [
   'always_on',
   'always_off',
@@ -56,7 +26,7 @@ const spans = integer(1, 100_000, '1 to 100000 spans')
 const milliseconds = integer(1, 600_000, '1 to 600000 milliseconds')
 const file = z.string().optional()
 
-/** The settings of OpenTelemetry that apply here; without an endpoint nothing is traced. */
+/** The supported settings of OpenTelemetry. Without an endpoint nothing is traced. */
 const TRACING_FIELDS = {
   OTEL_SDK_DISABLED: z
     .string()
@@ -93,7 +63,7 @@ const TRACING_FIELDS = {
   OTEL_BSP_MAX_EXPORT_BATCH_SIZE: spans.default(512),
 }
 
-/** Another group than the service's own: its names and rules are OpenTelemetry's. */
+/** A separate group of settings, whose names and rules are those of OpenTelemetry. */
 export const TRACING_SETTINGS = z.object(TRACING_FIELDS).superRefine((given, { addIssue }) => {
   const { OTEL_BSP_MAX_EXPORT_BATCH_SIZE: batch, OTEL_BSP_MAX_QUEUE_SIZE: queue } = given
   if (batch <= queue) return
@@ -101,8 +71,11 @@ export const TRACING_SETTINGS = z.object(TRACING_FIELDS).superRefine((given, { a
   addIssue({ code: 'custom', path: ['OTEL_BSP_MAX_EXPORT_BATCH_SIZE'], message })
 })
 
+/** The settings of the export and sampling of spans. */
+export type TracingConfig = NonNullable<ReturnType<typeof readTracing>>
+
 /** @returns undefined: nothing is traced */
-export function readTracing(given: Settings<typeof TRACING_SETTINGS>): TracingConfig | undefined {
+export function readTracing(given: Settings<typeof TRACING_SETTINGS>) {
   const base = given.otelExporterOtlpEndpoint
   const url =
     given.otelExporterOtlpTracesEndpoint ?? (base && `${base.replace(/\/$/, '')}/v1/traces`)
@@ -112,19 +85,23 @@ export function readTracing(given: Settings<typeof TRACING_SETTINGS>): TracingCo
   return {
     url,
     headers: { ...given.otelExporterOtlpHeaders, ...given.otelExporterOtlpTracesHeaders },
+    /** The time-out of one export with its retries. */
     timeoutMs: given.otelExporterOtlpTracesTimeout ?? given.otelExporterOtlpTimeout ?? 10_000,
     compression:
       given.otelExporterOtlpTracesCompression ?? given.otelExporterOtlpCompression ?? 'none',
+    /** PEM files: the certificate authority of the collector, and a client certificate. */
     caFile: given.otelExporterOtlpTracesCertificate ?? given.otelExporterOtlpCertificate,
     certFile:
       given.otelExporterOtlpTracesClientCertificate ?? given.otelExporterOtlpClientCertificate,
     keyFile: given.otelExporterOtlpTracesClientKey ?? given.otelExporterOtlpClientKey,
     sampler: readSampler(given.otelTracesSampler, given.otelTracesSamplerArg),
+    /** Attributes of every span about this service. */
     resource: {
       'service.name': 'inflow',
       ...otelResourceAttributes,
       ...(otelServiceName !== undefined && { 'service.name': otelServiceName }),
     },
+    /** The most ended spans that wait for export; further spans are dropped. */
     queueMax: given.otelBspMaxQueueSize,
     batchMax: given.otelBspMaxExportBatchSize,
     delayMs: given.otelBspScheduleDelay,
@@ -132,7 +109,8 @@ export function readTracing(given: Settings<typeof TRACING_SETTINGS>): TracingCo
   }
 }
 
-function readSampler(name: (typeof SAMPLERS)[number], ratio = 1): Sampler {
+/** Whether the sampling decision of a caller is used, if there is one; and the fraction of traces that is recorded. */
+function readSampler(name: (typeof SAMPLERS)[number], ratio = 1) {
   const isParentBased = name.startsWith('parentbased_')
   if (name.endsWith('always_on')) return { isParentBased, ratio: 1 }
   return { isParentBased, ratio: name.endsWith('always_off') ? 0 : ratio }
@@ -146,7 +124,7 @@ function isHttpUrl(text: string): boolean {
 const NAME = /^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,255}$/
 const VALUE = /^[\x20-\x7e]{0,4096}$/
 
-/** `name=value,other=value`, with values percent-encoded, as W3C Baggage and OpenTelemetry have it. */
+/** Parses `name=value,other=value` with percent-encoded values, as in W3C Baggage and OpenTelemetry. */
 function parsePairs(text: string): Readonly<Record<string, string>> | undefined {
   const pairs: Record<string, string> = {}
   for (const part of text.split(',')) {

@@ -1,6 +1,6 @@
 /**
- * Builds the console into `dist/console`, compressed. npm runs it after each installation; without Vite, which
- * only development installs, it leaves what is there.
+ * Builds the console into `dist/console`, and compresses it. npm runs this after each installation. Without Vite, which is a
+ * development dependency, it leaves an existing build unchanged.
  */
 import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
@@ -15,26 +15,26 @@ const SOURCES = import.meta.dirname
 const ROOT = join(SOURCES, '../..')
 const OUT = join(ROOT, 'dist/console')
 
-/** Takes the place of `gen/`, whose validation rules would add 13 % to the first load. */
+/** The contract without validation rules, which replaces `gen/`: the rules would add 13 % to the first load. */
 const CONTRACT = join(ROOT, 'dist/contract')
 
-/** What every page needs, in bytes of gzip. */
+/** The largest size of the files that every page needs, in bytes after gzip. */
 const FIRST_LOAD_MAX = 160 * 1024
 
-/** What is computed here of the whole contract, in place of the modules that compute it. */
+/** Values that the build computes from the whole contract. They replace the modules that compute them. */
 const COMPUTED: Readonly<Record<string, object>> = {
   [join(SOURCES, 'form-rules.ts')]: { FORM_RULES },
   [join(SOURCES, 'app/rail-needs.ts')]: { RAIL_NEEDS },
   [join(SOURCES, 'session/first-calls.ts')]: { CALLER_CALL, PAGE_CALLS },
 }
 
-/** Few files, because each is a request. A page is a file of its own, beside what many pages share. */
+/** The groups of files. There are few, because each file is a request: one for each page, and some that pages share. */
 const CHUNKS = [
   { name: 'start', test: /console\/start\./, priority: 3 },
-  { name: 'app', test: /console\/main\./, priority: 2 },
+  { name: 'app', test: /console\/app\/app\./, priority: 2 },
   {
     name: 'lists',
-    test: /(event|transaction|payout)_service_pb|app\/pause-banner\.|pages\/(overview-page|floats|payments-page|payment-words|payment-totals|review-kinds)\.|ui\/(list|columns|filters|reading|live-rows)\./,
+    test: /(event|transaction|payout)_service_pb|app\/pause-banner\.|pages\/(overview-page|floats|payments-page|payment-words|review-kinds)\.|ui\/(list|columns|filters|reading|live-rows)\./,
     priority: 1,
   },
   { name: 'forms', test: /ui\/(action|form|fields|dialog|save-file)\./ },
@@ -72,13 +72,13 @@ if (vite === undefined) {
       emptyOutDir: true,
       target: 'es2023',
       modulePreload: { polyfill: false },
-      // The content security policy allows no data: but for the empty icon.
+      // The content security policy allows data: URLs only for the empty icon.
       assetsInlineLimit: 0,
       cssCodeSplit: false,
       chunkSizeWarningLimit: 800,
       rolldownOptions: {
         output: { codeSplitting: { groups: CHUNKS } },
-        // Directives for servers that render React mean nothing here.
+        // "use client" directives have no effect here, so their warnings are ignored.
         onwarn: (warning, warn) => {
           if (warning.code !== 'MODULE_LEVEL_DIRECTIVE') warn(warning)
         },
@@ -95,7 +95,7 @@ if (vite === undefined) {
   process.stdout.write(`inflow: the console is built; its first load has ${kib(bytes)} of gzip\n`)
 }
 
-/** Has the browser load the console itself at once, and not when the first script asks for it. */
+/** Makes the browser load the console itself at once, and not only when the first script imports it. */
 function preloadApp(html: string, { bundle = {} }: IndexHtmlTransformContext): HtmlTagDescriptor[] {
   const app = Object.values(bundle).find(({ name }) => name === 'app') as Rolldown.OutputChunk
   return [app.fileName, ...app.imports]
@@ -114,7 +114,7 @@ function compress(path: string): void {
   writeFileSync(`${path}.br`, brotliCompressSync(content, { params }))
 }
 
-/** The page, and what it names: the scripts and the style. */
+/** The size of the page with the scripts and styles that it names. */
 function firstLoadBytes(): number {
   const html = readFileSync(join(OUT, 'index.html'), 'utf8')
   const files = [...html.matchAll(/"\/console\/(assets\/[^"]+)"/g)].map(([, file]) => file ?? '')

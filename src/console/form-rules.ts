@@ -1,45 +1,29 @@
-import { type DescField, type DescMessage, type DescService, getOption } from '@bufbuild/protobuf'
+import { type DescField, type DescMessage, getOption } from '@bufbuild/protobuf'
 import {
   type FieldRules,
   field as fieldRules,
 } from '@bufbuild/protovalidate/gen/buf/validate/validate_pb.js'
-import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
-import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
-import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
-import { OverviewService } from '../../gen/inflow/overview/v1/overview_service_pb.ts'
-import { PayoutService } from '../../gen/inflow/payout/v1/payout_service_pb.ts'
-import { SessionService } from '../../gen/inflow/session/v1/session_service_pb.ts'
-import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
-import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { SERVICES } from '../protobuf/contract-services.ts'
 
-/** What a control of HTML can check of the rules of a field. */
-export interface FieldRule {
+/** The rules of a field that an HTML control can check. */
+interface FieldRule {
   readonly required?: boolean
   readonly maxLength?: number
   readonly pattern?: string
   readonly min?: number
   readonly max?: number
-  /** The texts that are allowed. */
+  /** The allowed texts. */
   readonly choices?: readonly string[]
 }
 
-const SERVICES: readonly DescService[] = [
-  AccountService,
-  AdminService,
-  BusinessService,
-  OverviewService,
-  PayoutService,
-  SessionService,
-  SettlementService,
-  WebhookService,
-]
-
 /**
- * The rules of the requests that change something, by message and field: `inflow.webhook.v1.EndpointOptions.rateLimit`.
- * The build computes them, and the browser loads them with the first form: its descriptors have no rules.
+ * The rules of requests that change something, by message and field: `inflow.webhook.v1.EndpointOptions.rateLimit`.
+ * The build computes them, and the browser loads them with the first form, because its descriptors have no rules.
  */
 export const FORM_RULES: Readonly<Record<string, FieldRule>> = Object.fromEntries(
-  SERVICES.flatMap(({ methods }) => methods)
+  // The console calls no method of the businesses' own API.
+  SERVICES.filter(({ typeName }) => !typeName.startsWith('inflow.thirdparty.'))
+    .flatMap(({ methods }) => methods)
     .filter(({ name }) => !/^(Get|List)/.test(name))
     .flatMap(({ input }) => rulesOf(input)),
 )
@@ -94,14 +78,14 @@ function rangeRule(value: object): FieldRule {
   }
 }
 
-/** The two expressions that HTML knows too: a length at most, and a pattern alone. */
+/** Converts the two CEL expressions that HTML supports: a maximum length, and a single pattern. */
 function celRule(expression: string): FieldRule {
   const length = /this\.size\(\) <= (\d+)/.exec(expression)?.[1]
   const pattern = /^(?:this == '' \|\| )?this\.matches\('\^([^']*)\$'\)$/.exec(expression)?.[1]
   return { ...(length && { maxLength: Number(length) }), ...htmlPattern(pattern) }
 }
 
-/** Browsers compile patterns with the flag `v`, which refuses some that the service accepts. */
+/** Omits patterns that browsers cannot compile: they use the flag `v`, which is stricter than the service. */
 function htmlPattern(pattern: string | undefined): FieldRule {
   if (pattern === undefined || pattern.includes('\\')) return {}
   const length = /^\[[^\]]*\]\{(?:\d+,)?(\d+)\}$/.exec(pattern)?.[1]

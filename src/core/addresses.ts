@@ -8,7 +8,7 @@ export type Address = ipaddr.IPv4 | ipaddr.IPv6
 type Range = readonly [network: Address, bits: number]
 
 /** A set of IP addresses. */
-export interface AddressRanges {
+interface AddressRanges {
   contains(address: Address): boolean
 }
 
@@ -28,9 +28,18 @@ export function addressRanges(cidrs: readonly string[]): AddressRanges {
   }
 }
 
+/** Returns the check whether a text is an address within some ranges. @throws RangeError if a range is malformed */
+export function isWithin(cidrs: readonly string[]): (text: string) => boolean {
+  const ranges = addressRanges(cidrs)
+  return (text) => {
+    const address = parseAddress(text)
+    return address !== undefined && ranges.contains(address)
+  }
+}
+
 /**
- * Whether a range is wider than any network of one organisation: IANA assigned no more than a /8 of IPv4 to one, and the
- * registries no more than a /16 of IPv6.
+ * Whether a range is wider than the network of any organisation: IANA assigned at most a /8 of IPv4 to an organisation, and
+ * the registries at most a /16 of IPv6.
  *
  * @throws RangeError if the range is malformed
  */
@@ -41,7 +50,7 @@ export function isWiderThanOneNetwork(cidr: string): boolean {
 
 /**
  * @param text a zone (fe80::1%eth0) is dropped
- * @returns an IPv4 address also for its IPv6-mapped form; undefined unless the text is an address
+ * @returns the IPv4 address for an IPv6-mapped address; undefined unless the text is an address
  */
 export function parseAddress(text: string): Address | undefined {
   const plain = text.split('%', 1)[0] as string
@@ -60,8 +69,8 @@ function parseRange(cidr: string): Range {
 }
 
 /**
- * Returns the group that an address is rate limited by. An IPv4 address is its own group, also in
- * its IPv6 form. IPv6 addresses are grouped by their first 64 bits, as a client usually has a /64.
+ * Returns the group by which an address is rate limited. An IPv4 address is its own group, also in
+ * its IPv6 form. IPv6 addresses are grouped by their first 64 bits, because a client usually has a /64.
  */
 export function addressGroup(text: string): string {
   if (!text.includes(':')) return text
@@ -85,7 +94,7 @@ export function isLoopback(group: string): boolean {
  */
 export type Resolve = (hostname: string) => Promise<readonly LookupAddress[]>
 
-/** A name has no address, or its lookup failed. The codes are getaddrinfo's. */
+/** Thrown if a name has no address, or its look-up failed. The codes are those of getaddrinfo. */
 export class NameError extends Error {
   override readonly name = 'NameError'
   readonly code: 'ENOTFOUND' | 'EAI_AGAIN'
@@ -97,16 +106,16 @@ export class NameError extends Error {
 }
 
 interface NameResolverOptions {
-  /** Nameservers as "address:port"; default: the system's. */
+  /** Nameservers as "address:port"; default: those of the system. */
   readonly servers?: readonly string[]
   readonly hostsPath?: string
   /** The most concurrent lookups. Further names are not resolved. */
   readonly lookupsMax?: number
-  /** For all nameservers together. */
+  /** The time-out of all nameservers together. */
   readonly timeoutMs?: number
 }
 
-/** Per nameserver. Node checks its timeouts once a second, so this means 2 s. */
+/** The time-out of one nameserver. Node checks its time-outs once a second, so this means 2 s. */
 const SERVER_TIMEOUT_MS = 1_900
 
 const TIMEOUT_MS = 4_000
@@ -123,9 +132,9 @@ const NO_ADDRESS_CODES = new Set(['ENODATA', 'ENOTFOUND'])
 
 /**
  * Queries nameservers without occupying a thread, so that a hanging nameserver does not block other
- * names: getaddrinfo, which `dns.lookup` calls, shares four threads with everything else. As there,
- * the hosts file comes first; search domains are not tried. Concurrent callers for the same name
- * share one lookup.
+ * names: getaddrinfo, which `dns.lookup` calls, shares four threads with everything else. Like getaddrinfo, it reads
+ * the hosts file first; it does not try search domains. Concurrent callers for the same name
+ * share one look-up.
  */
 export function createNameResolver(options: NameResolverOptions = {}): Resolve {
   const { servers, lookupsMax = LOOKUPS_MAX, timeoutMs = TIMEOUT_MS } = options
@@ -150,7 +159,7 @@ export function createNameResolver(options: NameResolverOptions = {}): Resolve {
   }
 }
 
-/** For `net.connect` and `tls.connect`, which try the addresses one after another. */
+/** Creates a look-up for `net.connect` and `tls.connect`, which try the addresses one after another. */
 export function createLookup(resolve: Resolve): LookupFunction {
   return (hostname, options, callback) => {
     resolve(hostname).then(
@@ -169,7 +178,7 @@ async function queryServers(
   servers: readonly string[] | undefined,
   timeoutMs: number,
 ): Promise<readonly LookupAddress[]> {
-  // One resolver per lookup: a shared one reduces its timeout to as little as 250 ms once its
+  // One resolver per look-up: a shared resolver reduces its time-out to as little as 250 ms after its
   // nameserver has responded quickly, and slower names would then fail.
   const resolver = new Resolver({ timeout: SERVER_TIMEOUT_MS, tries: 1 })
   if (servers) resolver.setServers(servers)
@@ -195,7 +204,7 @@ function hasNoAddress({ reason }: PromiseRejectedResult): boolean {
   return NO_ADDRESS_CODES.has((reason as NodeJS.ErrnoException).code ?? '')
 }
 
-/** Finds the addresses of a name in the hosts file. @returns undefined if it has none */
+/** Finds the addresses of a name in the hosts file. @returns undefined if the file does not contain the name */
 type FindHost = (name: string) => Promise<readonly LookupAddress[] | undefined>
 
 type Hosts = ReadonlyMap<string, readonly LookupAddress[]>
@@ -207,8 +216,8 @@ const BYTES_MAX = 256 * 1_024
 const CACHE_MS = 5_000
 
 /**
- * Reads `/etc/hosts`: `extra_hosts` and `hostAliases` of containers are written there and unknown
- * to nameservers. (The npm packages for this file are made for editing it.)
+ * Reads `/etc/hosts`, because the `extra_hosts` and `hostAliases` of containers are written there and unknown
+ * to nameservers. (The npm packages for this file are for editing it.)
  */
 function createHostsFile(path = '/etc/hosts'): FindHost {
   let hosts: Promise<Hosts> | undefined
@@ -217,14 +226,14 @@ function createHostsFile(path = '/etc/hosts'): FindHost {
     const nowMs = performance.now()
     if (hosts === undefined || nowMs - readAtMs > CACHE_MS) {
       readAtMs = nowMs
-      // Without the file there are no such names.
+      // Without the file, no names are known.
       hosts = readBeginning(path).then(parseHosts, () => new Map())
     }
     return (await hosts).get(name)
   }
 }
 
-/** hosts(5): an address and its names; `#` begins a comment. */
+/** Parses the format of hosts(5): an address and its names on each line; `#` begins a comment. */
 function parseHosts(text: string): Hosts {
   const hosts = new Map<string, LookupAddress[]>()
   for (const line of text.split('\n')) {

@@ -1,14 +1,14 @@
 /** How long to wait between attempts, in milliseconds. */
 interface Backoff {
-  /** After the first failure. */
+  /** The wait after the first failure. */
   readonly minMs: number
   readonly maxMs: number
 }
 
 /**
- * The wait before the next attempt: it doubles with each failure in a row, up to `maxMs`.
+ * The wait before the next attempt, which doubles with each consecutive failure, up to `maxMs`.
  *
- * @param failures in a row, from 1
+ * @param failures the number of consecutive failures, at least 1
  * @param random adds jitter: the wait is half to one and a half times as long, so that callers that
  * fail together do not retry together
  * @returns milliseconds

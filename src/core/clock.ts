@@ -14,8 +14,8 @@ export interface TimeText {
   /** @param epochMs milliseconds since the Unix epoch */
   format(epochMs: number): string
   /**
-   * Reads that form or RFC 3339. As Temporal does, it moves a local time that the clocks skip forward, by as much as
-   * they do, and takes one that they repeat for the first of the two.
+   * Parses the form of `format` or RFC 3339. As in Temporal, a local time that the clocks skip is moved forward by the length
+   * of the gap, and a local time that the clocks repeat is the first of the two.
    *
    * @returns epoch milliseconds; undefined for any other text
    */
@@ -25,10 +25,10 @@ export interface TimeText {
 const PLAIN = /^(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)$/
 const RFC_3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)$/
 
-/** Date cannot read what Intl writes for years with fewer or more than four digits. */
+/** The range of years with four digits: Date cannot parse the texts of Intl for other years. */
 const YEARS_MS = { from: Date.UTC(1001, 0), to: Date.UTC(9999, 0) }
 
-/** @param timeZone an IANA name such as Africa/Lagos; RangeError when unknown */
+/** @param timeZone an IANA name such as Africa/Lagos @throws RangeError if the zone is unknown */
 export function createTimeText(timeZone: string): TimeText {
   const intl = new Intl.DateTimeFormat('en-CA', {
     timeZone,
@@ -40,8 +40,8 @@ export function createTimeText(timeZone: string): TimeText {
     minute: '2-digit',
     second: '2-digit',
   })
-  // Intl costs microseconds a call; zones change offset only on quarter hours, so one offset
-  // serves every time within the same quarter.
+  // A call of Intl takes microseconds. Zones change their offset only on quarter hours, so an offset
+  // is cached for each quarter of an hour.
   const offsets = new LRUCache<number, number>({ max: 1_000 })
   const offsetMs = (epochMs: number): number => {
     const withinMs = Math.min(Math.max(epochMs, YEARS_MS.from), YEARS_MS.to)
@@ -55,7 +55,7 @@ export function createTimeText(timeZone: string): TimeText {
   }
   /** @param localMs a local time, as if it were UTC */
   const fromLocal = (localMs: number): number => {
-    // A zone does not change its offset twice in two days.
+    // No zone changes its offset twice within two days.
     const [before, after] = [offsetMs(localMs - DAY_MS), offsetMs(localMs + DAY_MS)]
     const shows = (offset: number) => offsetMs(localMs - offset) === offset
     return localMs - (shows(before) || !shows(after) ? before : after)

@@ -59,7 +59,7 @@ export const REASONS = {
 
 export type Reason = keyof typeof REASONS
 
-/** Where the catalogue of errors describes a reason, relative to the address of the HTTP server. */
+/** The path of a reason in the catalogue of errors, relative to the address of the HTTP server. */
 export function docUrl(reason: Reason): string {
   return `/docs/errors#${reason}`
 }
@@ -75,13 +75,13 @@ interface FaultOptions {
   readonly retryAfterSeconds?: number
   /** Machine-readable details; they become metadata of `google.rpc.ErrorInfo`. */
   readonly facts?: Readonly<Record<string, string>>
-  /** For the log; never for the caller. */
+  /** The cause for the log; the caller never gets it. */
   readonly cause?: unknown
-  /** Fields of the log line; never for the caller. */
+  /** Fields of the log line; the caller never gets them. */
   readonly logged?: Readonly<Record<string, string>>
 }
 
-/** The one error type: a stable reason and a text for the caller, a cause for the log. */
+/** The error type of the service: a stable reason and a text for the caller, and a cause for the log. */
 export class Fault extends Error {
   override readonly name = 'Fault'
   readonly reason: Reason
@@ -90,7 +90,7 @@ export class Fault extends Error {
   readonly facts: Readonly<Record<string, string>>
   readonly logged: Readonly<Record<string, string>>
 
-  /** @param text shown to the caller, so it must not reveal anything private */
+  /** @param text is shown to the caller, so it must not reveal anything private */
   constructor(reason: Reason, text: string, options: FaultOptions = {}) {
     super(text, { cause: options.cause })
     this.reason = reason
@@ -101,13 +101,13 @@ export class Fault extends Error {
   }
 }
 
-/** The fault of a request with invalid fields, which lists them all. */
+/** The fault of a request with invalid fields, which lists all of them. */
 export function invalidFields(fields: readonly FieldFault[]): Fault {
   const names = [...new Set(fields.map((fault) => fault.field))].join(', ')
   return new Fault('validation_failed', `Invalid request: ${names}`, { fields })
 }
 
-/** Asserts an invariant; a failure is a defect of Inflow. */
+/** Asserts an invariant; a failure is a bug in Inflow. */
 export function assert(condition: unknown, what: string): asserts condition {
   if (!condition) throw new Error(`assertion failed: ${what}`)
 }

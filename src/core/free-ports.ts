@@ -4,7 +4,7 @@ import { type AddressInfo, createServer } from 'node:net'
 /**
  * Finds distinct ports that were free a moment ago.
  *
- * @param wanted a port each; 0: any
+ * @param wanted the requested ports; 0: any port
  * @throws the error of listening, with its `port`
  */
 export async function freePorts(
@@ -13,7 +13,7 @@ export async function freePorts(
 ): Promise<readonly number[]> {
   const servers = wanted.map(() => createServer())
   try {
-    // Every port stays open until all are known, so that they differ.
+    // Every port stays open until all ports are chosen, so that they differ.
     await Promise.all(
       servers.map(async (server, index) => {
         server.listen({ host, port: wanted[index] })

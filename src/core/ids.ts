@@ -9,7 +9,7 @@ const UNAMBIGUOUS = '34679ACDEFGHJKMNPQRTWXY'
 const pool = Buffer.allocUnsafe(4096)
 let used = pool.length
 
-/** Random bytes from a pool: a system call for each id would cost more than the id. */
+/** Takes random bytes from a pool, because a system call for each id would cost more than the rest of the id. */
 function randomBytesOf(length: number): Buffer {
   if (used + length > pool.length) {
     randomFillSync(pool)
@@ -20,7 +20,7 @@ function randomBytesOf(length: number): Buffer {
 }
 
 /**
- * Makes an identifier: the prefix, ten characters of time and sixteen random ones. Identifiers of
+ * Makes an identifier: the prefix, ten characters of time, and sixteen random characters. Identifiers of
  * later milliseconds sort after earlier ones, which keeps indexes on them dense.
  *
  * @param prefix the kind: "txn", "acc", …
@@ -33,9 +33,12 @@ export function newId(prefix: string, nowMs: number): string {
   return `${prefix}_${text}`
 }
 
-/** A text that sorts before the identifiers made at a time or later, and after all earlier ones. */
+/**
+ * A text that sorts before identifiers made at a time or later, and after all earlier identifiers. A time before 1970 counts as
+ * its beginning.
+ */
 export function firstIdAt(prefix: string, atMs: number): string {
-  return `${prefix}_${timeText(atMs)}`
+  return `${prefix}_${timeText(Math.max(0, Math.floor(atMs)))}`
 }
 
 function timeText(atMs: number): string {
@@ -52,7 +55,7 @@ function timeText(atMs: number): string {
 export function newReference(): string {
   let text = 'R-'
   while (text.length < 22) {
-    // Bytes past the last whole multiple are discarded: they would favour some characters.
+    // Bytes above the last whole multiple are discarded, because they would favour some characters.
     const byte = randomBytesOf(1)[0] as number
     if (byte < 253) text += UNAMBIGUOUS[byte % 23]
   }

@@ -4,27 +4,27 @@ interface SamplerOptions {
   readonly log: Logger
   readonly level: 'debug' | 'info' | 'warn'
   readonly text: string
-  /** The field whose values are counted apart, such as `endpoint`. */
+  /** The field whose values are counted separately, such as `endpoint`. */
   readonly by: string
-  /** How many lines one value gets in a window. */
+  /** The most lines of one value in a window. */
   readonly linesMax: number
-  /** How many lines all values get together in a window. */
+  /** The most lines of all values together in a window. */
   readonly totalMax: number
   readonly windowMs: number
-  /** Ends a window. */
+  /** Schedules the end of a window. */
   readonly schedule?: (end: () => void, afterMs: number) => void
 }
 
-/** Logs a line, or counts it among those left out. @param value of the field `by` */
-export type SampledLog = (value: string, record: Readonly<Record<string, unknown>>) => void
+/** Logs a line, or counts it as left out. @param value the value of the field `by` */
+type SampledLog = (value: string, record: Readonly<Record<string, unknown>>) => void
 
-/** What follows a window in which lines were left out. */
+/** The text of the line after a window in which lines were left out. */
 const LEFT_OUT = 'similar lines left out'
 
 /**
- * Bounds the lines of one text: a flood of what it reports must not become a flood of the log. The first
- * of each window are logged; at its end, one line for each value that had a line states how many more
- * there were (`left_out`), and one line counts the lines of all other values.
+ * Bounds the number of log lines with the same text. The first lines of each window are logged. At the end of the window,
+ * each value that was logged gets one line with the number of its further lines (`left_out`), and one line counts the
+ * lines of all other values.
  */
 export function createLogSampler(options: SamplerOptions): SampledLog {
   const { log, level, text, by, linesMax, totalMax, windowMs } = options

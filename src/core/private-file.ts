@@ -12,9 +12,8 @@ export async function readIfPresent(file: string): Promise<string | undefined> {
 }
 
 /**
- * Writes a file that only its owner may read. The rename makes the write atomic: a crash leaves the old
- * or the new file. It is on disk when this returns, since data encrypted under a key must never
- * outlive the key.
+ * Writes a file that only its owner can read. The rename makes the write atomic: after a crash, the old
+ * or the new file exists. The file is on disk when this returns, because encrypted data are lost without their key.
  */
 export async function writePrivate(folder: string, name: string, text: string): Promise<void> {
   await makeFolder(folder)
@@ -25,7 +24,7 @@ export async function writePrivate(folder: string, name: string, text: string): 
   await syncFolder(folder)
 }
 
-/** Makes the names in a folder survive a power failure. */
+/** Syncs a folder, so that its entries survive a power failure. */
 export async function syncFolder(folder: string): Promise<void> {
   const handle = await open(folder, 'r')
   try {
@@ -35,12 +34,12 @@ export async function syncFolder(folder: string): Promise<void> {
   }
 }
 
-/** Creates a file that only its owner may read, and writes it to disk. @throws EEXIST */
+/** Creates a file that only its owner can read, and syncs it to disk. @throws EEXIST */
 export function createPrivate(file: string, text: string): Promise<void> {
   return write(file, constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL, text)
 }
 
-/** Creates a folder and those above it. */
+/** Creates a folder and its parents. */
 export async function makeFolder(folder: string): Promise<void> {
   const absolute = resolve(folder)
   const made = await mkdir(absolute, { recursive: true })
@@ -52,10 +51,10 @@ export async function makeFolder(folder: string): Promise<void> {
 }
 
 /**
- * Opens a file, and creates it if the flags say so. Root gives a file in a user's folder to that user, who could not
- * start the service otherwise, and follows no link there.
+ * Opens a file, and creates it if the flags say so. In the folder of another user, root makes that user the owner of a new
+ * file, because the user could not start the service otherwise, and follows no links.
  *
- * @param flags of open(2)
+ * @param flags the flags of open(2)
  */
 export async function openFor(file: string, flags: number) {
   const owner = await ownerOf(dirname(file))

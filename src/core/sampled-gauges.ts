@@ -1,20 +1,19 @@
 import { Gauge, type Registry } from 'prom-client'
-import { shareResult } from './shared-result.ts'
-import { withTimeout } from './with-timeout.ts'
+import { shareResult, withTimeout } from './concurrency.ts'
 
-/** A value of a gauge that has labels. */
+/** A value of a gauge with labels. */
 export interface LabelledValue {
   readonly labels: Readonly<Record<string, string>>
   readonly value: number
 }
 
-/** A gauge whose value is part of a sample. */
-export interface SampledGauge<Sample> {
+/** A gauge whose value comes from a shared sample. */
+interface SampledGauge<Sample> {
   readonly name: string
   readonly help: string
-  /** Absent: it has none. */
+  /** Absent: no labels. */
   readonly labelNames?: readonly string[]
-  /** @returns undefined: not known, and left out of the scrape */
+  /** @returns the value; undefined: the value is unknown and left out of the scrape */
   measure(sample: Sample): number | undefined | readonly LabelledValue[]
 }
 
@@ -25,15 +24,15 @@ interface SampleTimes {
   readonly timeoutMs?: number
 }
 
-/** Prometheus scrapes every 15 s or so: each scrape has a new sample, and a flood of them costs no more. */
+/** Shorter than the usual scrape interval of 15 s, so that each scrape gets a new sample but many scrapes share one. */
 const PERIOD_MS = 5_000
 
-/** Below the time-out of a scrape, so that the other metrics arrive whatever the database does. */
+/** Shorter than the time-out of a scrape, so that other metrics arrive even if the database does not respond. */
 const TIMEOUT_MS = 2_000
 
 /**
  * Registers gauges that share one sample, such as the row of a statement. Scrapes within a period share the sample. If
- * it fails or does not arrive in time, the gauges have no value: an old one would hide that.
+ * the sample fails or does not arrive in time, the gauges have no value, because an old value would hide the failure.
  */
 export function registerSampledGauges<Sample>(
   register: Registry,
@@ -63,7 +62,7 @@ export function registerSampledGauges<Sample>(
         if (typeof measured === 'number') this.set(measured)
         else if (measured !== undefined)
           for (const { labels, value } of measured) this.set(labels, value)
-        // A gauge without labels begins at 0, which would be a value.
+        // Removes the initial value 0 of a gauge without labels.
         else if (labelNames.length === 0) this.remove()
       },
     })

@@ -14,12 +14,12 @@ export const STATEMENT_COLUMNS = [
   'narration',
 ] as const
 
-/** How many headers an error shows. */
+/** The most headers that an error shows. */
 const SHOWN_MAX = 30
 
 export type StatementColumn = (typeof STATEMENT_COLUMNS)[number]
 
-/** Why a statement cannot be read. */
+/** Thrown if a statement cannot be read. */
 export class StatementError extends Error {
   override readonly name = 'StatementError'
   /** The column at fault. */
@@ -72,7 +72,7 @@ const KEYS: Readonly<Record<string, readonly string[]>> = {
 /**
  * Finds the columns of a statement by its headers.
  *
- * @param given headers by column, where they are not the known ones
+ * @param given headers of columns whose header is not a known one
  * @throws StatementError naming a missing or ambiguous column
  */
 export function findColumns(
@@ -123,11 +123,11 @@ function foundText(headers: readonly string[]): string {
   return `found: ${names.join(', ')}${headers.length > SHOWN_MAX ? ', …' : ''}`
 }
 
-/** Headers are compared by their letters and digits alone. */
+/** Reduces a header to its letters and digits, by which headers are compared. */
 export const normalizeHeader = (header: string): string =>
   header.toLowerCase().replaceAll(/[^a-z0-9]/g, '')
 
-/** How the values of a statement are written. */
+/** The format of the values of a statement. */
 export interface ValueFormat {
   /** How to read dates such as 02/03/2026. */
   readonly dates: 'day-first' | 'month-first' | undefined
@@ -155,7 +155,7 @@ const PENDING = /^(pending|processing|initiated)$/i
 /**
  * Reads the fields of a record.
  *
- * @returns undefined if it is a debit, or not final
+ * @returns undefined if the record is a debit, or not final
  * @throws StatementError naming the column and its value
  */
 export function readCredit(
@@ -233,7 +233,7 @@ function toMinor(text: string, unit: ValueFormat['unit']): bigint | undefined {
   return amountMinor
 }
 
-/** Banks that give no time zone mean Lagos. */
+/** Times without a zone are in Lagos time. */
 const lagos = createTimeText('Africa/Lagos')
 
 const SLASHED = /^(\d{1,2})[/-](\d{1,2})[/-](\d{4})(.*)$/

@@ -2,53 +2,53 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 import { Histogram, type HistogramConfiguration, Registry } from 'prom-client'
 import { Fault } from './errors.ts'
 
-/** As OpenTelemetry names them. */
-export type SpanKind = 'internal' | 'server' | 'client' | 'producer'
+/** The kinds of spans, named as in OpenTelemetry. */
+type SpanKind = 'internal' | 'server' | 'client' | 'producer'
 
-/** Facts of a span. Never names, amounts, account or identity numbers, or secrets. */
+/** Attributes of a span. They must not contain names, amounts, account or identity numbers, or secrets. */
 export type Attributes = Readonly<Record<string, string | number | boolean>>
 
 interface SpanOptions {
   /** Default: internal. */
   readonly kind?: SpanKind
-  /** Other spans that caused this one. */
+  /** Other spans that caused this span. */
   readonly links?: readonly TraceContext[]
   readonly attributes?: Attributes
 }
 
-/** How a span begins that has no span of this process above it. */
+/** The options of a span without a parent in this process. */
 export interface RootOptions extends SpanOptions {
-  /** The span that it continues, of another process or another time. Undefined: a trace begins. */
+  /** The remote or earlier parent of the span; undefined: the span begins a trace. */
   readonly parent?: TraceContext | undefined
 }
 
 /**
- * One step of a trace. One that does not end is not exported: work that turns out to be none leaves no trace.
- * Passed on as an argument: there is no current span.
+ * One step of a trace. A span that does not end is not exported, so work that turns out to be unnecessary leaves no trace.
+ * Spans are passed as arguments: there is no current span.
  */
 export interface Span {
   readonly context: TraceContext
-  /** Whether it is exported. If not, it only passes its trace on. */
+  /** Whether the span is exported. If not, it only propagates its trace context. */
   readonly isRecorded: boolean
-  /** Begins a step of this one; undefined unless this one is recorded. */
+  /** Begins a child span; undefined unless this span is recorded. */
   child(name: string, options?: SpanOptions): Span | undefined
   set(attributes: Attributes): void
-  /** @param error its type, if it failed: never a text, which may contain what is private */
+  /** Ends the span. @param error the type of the error if the step failed; never its text, which may be private */
   end(error?: string): void
 }
 
-/** Traces of this process. Where tracing is off there is none: `undefined`, which costs nothing. */
+/** Tracing of this process; `undefined` in its place if tracing is off. */
 export interface Tracing {
-  /** Begins a span. Whether it is recorded is up to the sampler. */
+  /** Begins a span. The sampler decides whether it is recorded. */
   start(name: string, options?: RootOptions): Span
-  /** Exports what has ended. Takes two seconds at most. */
+  /** Exports ended spans. Takes at most two seconds. */
   close(): Promise<void>
 }
 
 /**
  * Runs a step, and ends its span.
  *
- * @param failureOf the type of the error that a result stands for
+ * @param failureOf returns the type of the error if a result stands for an error
  */
 export async function inSpan<Result>(
   span: Span | undefined,
@@ -66,7 +66,7 @@ export async function inSpan<Result>(
   }
 }
 
-/** The kind of an error, for `error.type`: few values, and no text of it. */
+/** The value of `error.type` for an error: one of few values, without its text. */
 export function errorTypeOf(error: unknown): string {
   if (error instanceof Fault) return error.reason
   if (!(error instanceof Error)) return typeof error
@@ -77,17 +77,17 @@ export function errorTypeOf(error: unknown): string {
 /**
  * Observes a duration.
  *
- * @param traceId of a recorded trace, as an example of such durations
+ * @param traceId of a recorded trace, which becomes the exemplar
  */
 type Observe = (seconds: number, traceId?: string) => void
 
-/** A histogram of durations, with exemplars where the registry can show them. */
+/** A histogram of durations, with exemplars if the format of the registry supports them. */
 interface Timer<Label extends string> {
-  /** One set of labels, which is there from now on. Looking it up costs more than observing. */
+  /** Returns the observer of a label set. Keep it, because looking it up costs more than observing. */
   of(labels: Readonly<Record<Label, string>>): Observe
 }
 
-/** prom-client accepts exemplars on a registry of this format alone. */
+/** The only format of a registry with which prom-client accepts exemplars. */
 const OPEN_METRICS: string = Registry.OPENMETRICS_CONTENT_TYPE
 
 export function createTimer<Label extends string>(
@@ -109,38 +109,38 @@ export function createTimer<Label extends string>(
   }
 }
 
-/** The trace of a span, if it is recorded. */
+/** The trace id of a span for an exemplar, if the span is recorded. */
 export function exemplarOf(span: Span | undefined): string | undefined {
   return span?.isRecorded ? span.context.traceId : undefined
 }
 
-/** A place in a trace: a span, as W3C Trace Context names it. */
+/** Identifies a span of a trace, as in W3C Trace Context. */
 export interface TraceContext {
   /** 32 hexadecimal digits, not all zeros. */
   readonly traceId: string
   /** 16 hexadecimal digits, not all zeros. */
   readonly spanId: string
-  /** The flags that are defined: bit 0 is "sampled", bit 1 "the trace id is random". */
+  /** The defined flags: bit 0 is "sampled", bit 1 is "the trace id is random". */
   readonly flags: number
 }
 
-/** The flags of version 00; others must not be passed on. */
+/** The flags of version 00; other flags must not be passed on. */
 const KNOWN_FLAGS = 3
 
 /** A version, a trace id, a span id and flags; a later version may add fields. */
 const TRACEPARENT = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-[ -~]*)?$/
 
-/** No version is longer than this in practice, so nothing longer is looked at. */
+/** Longer headers are ignored; no version is longer in practice. */
 const LENGTH_MAX = 512
 
 const NO_TRACE = '0'.repeat(32)
 const NO_SPAN = '0'.repeat(16)
 
 /**
- * Reads a traceparent header by the rules of W3C Trace Context: a malformed one counts as absent, and a later
- * version is read as far as version 00 goes.
+ * Parses a traceparent header by the rules of W3C Trace Context: a malformed header counts as absent, and of a later
+ * version, the fields of version 00 are read.
  *
- * @returns undefined if it is absent or malformed
+ * @returns undefined if the header is absent or malformed
  */
 export function parseTraceparent(text: string | null | undefined): TraceContext | undefined {
   if (!text || text.length > LENGTH_MAX) return undefined
@@ -156,15 +156,15 @@ export function formatTraceparent({ traceId, spanId, flags }: TraceContext): str
   return `00-${traceId}-${spanId}-0${flags & KNOWN_FLAGS}`
 }
 
-/** A header as it is kept and passed on: of version 00. @returns undefined if it is absent or malformed */
+/** Converts a header to version 00, to be stored and passed on. @returns undefined if it is absent or malformed */
 export function keptTraceparent(text: string | null | undefined): string | undefined {
   const context = parseTraceparent(text)
   return context && formatTraceparent(context)
 }
 
-/** The trace that a call brings. */
+/** The trace context of a call. */
 export interface TracedCall {
-  /** The traceparent header as it came, which may be anything; undefined: there was none. */
+  /** The traceparent header as received, which may be any text; undefined: the caller sent none. */
   readonly traceparent?: string | undefined
   /** The span of the call; undefined: tracing is off. */
   readonly span?: Span | undefined
@@ -172,14 +172,14 @@ export interface TracedCall {
 
 /** The trace of a reported payment. */
 export interface PaymentTrace {
-  /** Kept on the payment: of version 00. */
+  /** The traceparent that is stored with the payment, in version 00. */
   readonly traceparent?: string | undefined
-  /** The step that reports it; undefined: tracing is off. */
+  /** The span that reports the payment; undefined: tracing is off. */
   readonly span?: Span | undefined
 }
 
 /**
- * The trace of a payment that a call reports: the caller's, whether or not tracing is on, or else the one
+ * The trace of a payment that a call reports: the trace of the caller, whether or not tracing is on, or else the trace
  * that begins with the call, if it is recorded.
  */
 export function paymentTraceOf(call: TracedCall | undefined): PaymentTrace {
@@ -190,26 +190,26 @@ export function paymentTraceOf(call: TracedCall | undefined): PaymentTrace {
   return { traceparent: traceparent ?? own, span }
 }
 
-/** The request that lines of the log belong to. */
-export interface RequestFields {
+/** The ids of the request to which log lines belong. */
+interface RequestFields {
   readonly request_id: string
-  /** Absent: it has no trace. */
+  /** Absent: the request has no trace. */
   readonly trace_id?: string
 }
 
 const scope = new AsyncLocalStorage<RequestFields>()
 
-/** Runs what belongs to a request: the log adds its fields to each line that is written meanwhile. */
+/** Runs work of a request. The log adds the fields to each line that this work writes. */
 export function inRequest<T>(fields: RequestFields, run: () => T): T {
   return scope.run(fields, run)
 }
 
-/** The request that the present work belongs to; undefined: none, or many, as in a batch. */
+/** The request of the current work; undefined: no request, or several, as in a batch. */
 export function currentRequest(): RequestFields | undefined {
   return scope.getStore()
 }
 
-/** Returns a function that runs work as belonging to no request, if it is called outside of one. */
+/** Returns a function that runs work outside of any request. Call this outside of a request. */
 export function outsideOfRequests(): <T>(run: () => T) => T {
   return AsyncLocalStorage.snapshot()
 }

@@ -8,12 +8,12 @@ import { type KeyHolderEntity, MasterKeyEntity } from './master-key.entity.ts'
 
 type MasterKey = InferEntity<typeof MasterKeyEntity>
 
-/** Encrypted under each registered key. Only the same key decrypts it. */
+/** The text that is encrypted under each registered key; only the same key decrypts it. */
 const KNOWN_TEXT = 'inflow'
 
 const contextOf = (keyId: string) => `master key ${keyId}`
 
-/** The configured keys are not the ones that the database was encrypted with. */
+/** Thrown if the configured keys are not the keys with which the database was encrypted. */
 export class MasterKeyError extends Error {
   override readonly name = 'MasterKeyError'
 }
@@ -54,7 +54,7 @@ export function registerMasterKey(orm: MikroORM, encrypter: Encrypter): Promise<
   })
 }
 
-/** Unregisters a key that has encrypted nothing yet, unless an instance uses it by now. */
+/** Unregisters a key that has not encrypted anything, unless an instance already uses it. */
 export async function unregisterMasterKey(orm: MikroORM, { keyId }: Encrypter): Promise<void> {
   await queriesOf<typeof MasterKeyEntity | typeof KeyHolderEntity>(orm.em.fork())
     .deleteFrom('master_key')

@@ -1,5 +1,6 @@
 import type { Pool } from 'pg'
 import { byteaArray } from '../postgres/binary-arrays.ts'
+import { inTransaction } from '../postgres/in-transaction.ts'
 import type { Encrypter } from './encryption.ts'
 
 /** A table with columns that are encrypted or hashed under the master key. */
@@ -7,24 +8,24 @@ export interface EncryptedRows {
   /** A name for operators: "accounts". */
   readonly name: string
   /**
-   * Scans the next rows, and re-encrypts the ones that are not under the encrypter's current key. Safe
+   * Scans the next rows, and re-encrypts those that are not under the encrypter's current key. Safe
    * to run concurrently with writers and with itself: rows that changed or are locked are skipped.
    *
    * @param after the cursor of the previous page; '' for the first page
    */
   reEncrypt(encrypter: Encrypter, after: string, limit: number): Promise<ReEncryptedPage>
-  /** About how many rows there are, by the statistics of the database; 0: unknown. */
+  /** The approximate number of rows, from the statistics of the database; 0: unknown. */
   estimateRows(): Promise<number>
-  /** The number of values by key id; '' counts hashes that name no key or are missing. */
+  /** The number of values by key id; '' counts missing hashes, and hashes without a key id. */
   countByKey(): Promise<ReadonlyMap<string, number>>
-  /** Whether the encrypter's keys decrypt some row; undefined if there is no row. */
+  /** Whether the encrypter's keys decrypt a sample row; undefined if the table is empty. */
   matchesKeys(encrypter: Encrypter): Promise<boolean | undefined>
 }
 
 export interface ReEncryptedPage {
   readonly scanned: number
   readonly reEncrypted: number
-  /** Rows that were locked or changed meanwhile, and need another run. */
+  /** The number of rows that were locked or changed, and need another run. */
   readonly skipped: number
   /** The ids of rows that no known key decrypts, or whose content does not match its hash. */
   readonly unreadable: readonly string[]
@@ -41,14 +42,14 @@ export interface EncryptedColumn {
   readonly column: string
   /** The columns of the primary key with their types, in the order of the index. */
   readonly key: Readonly<Record<string, 'text' | 'int'>>
-  /** What the value of a row is encrypted for. @param key the values of the primary key */
+  /** The encryption context of a row's value. @param key the values of the primary key */
   contextOf(...key: string[]): string
 }
 
 interface EncryptedValue {
   /** The values of the primary key. */
   readonly key: readonly string[]
-  /** Null: it is under the current key. */
+  /** Null: the value is under the current key. */
   readonly before: Buffer | null
 }
 
@@ -87,7 +88,7 @@ export function encryptedColumn(pool: Pool, encrypted: EncryptedColumn): Encrypt
   }
 }
 
-/** @param head what values under the current key begin with; empty: all values are read */
+/** @param head the first bytes of values under the current key; empty: all values are read */
 async function readPage(
   pool: Pool,
   { table, column, key }: EncryptedColumn,
@@ -123,7 +124,7 @@ interface Change {
   readonly value: Buffer
 }
 
-/** Replaces the values that have not changed since, of rows that are not locked. @returns how many */
+/** Replaces values that have not changed since they were read, in rows that are not locked. @returns their number */
 async function replace(
   pool: Pool,
   { table, column, key }: EncryptedColumn,
@@ -149,7 +150,7 @@ async function replace(
   return result.rowCount ?? 0
 }
 
-/** About how many rows a table has; 0 until the database has analysed it. */
+/** The approximate number of rows of a table; 0 until the database has analysed it. */
 export async function estimateRows(pool: Pool, table: string): Promise<number> {
   const { rows } = await pool.query<{ estimate: number }>(
     'select greatest(reltuples, 0)::float8 as estimate from pg_class where oid = $1::regclass',
@@ -158,14 +159,13 @@ export async function estimateRows(pool: Pool, table: string): Promise<number> {
   return rows[0]?.estimate ?? 0
 }
 
-/** A count scans every row of a table. */
+/** The time-out of a count, which scans every row of a table. */
 const COUNT_TIMEOUT = '10min'
 
 /** Runs a statement that returns rows of (key_id, count). It may take minutes. */
-export async function countByKey(pool: Pool, text: string): Promise<Map<string, number>> {
-  const client = await pool.connect()
-  try {
-    await client.query('begin read only')
+export function countByKey(pool: Pool, text: string): Promise<Map<string, number>> {
+  return inTransaction(pool, async (client) => {
+    await client.query('set transaction read only')
     await client.query(`set local statement_timeout = '${COUNT_TIMEOUT}'`)
     const { rows } = await client.query<{ key_id: string; count: string }>(text)
     const counts = new Map<string, number>()
@@ -173,8 +173,5 @@ export async function countByKey(pool: Pool, text: string): Promise<Map<string, 
       counts.set(row.key_id, (counts.get(row.key_id) ?? 0) + Number(row.count))
     }
     return counts
-  } finally {
-    await client.query('rollback').catch(() => undefined)
-    client.release()
-  }
+  })
 }

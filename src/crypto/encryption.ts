@@ -7,7 +7,7 @@ import {
   randomBytes,
   timingSafeEqual,
 } from 'node:crypto'
-import { assert } from '../core/errors.ts'
+import { assert, Fault } from '../core/errors.ts'
 
 /** The known master keys, 32 bytes each. */
 export interface KeyRing {
@@ -26,32 +26,37 @@ export interface Encrypter {
   /**
    * AES-256-GCM under a key derived from the current master key.
    *
-   * @param context what the text belongs to; decryption needs the same context
+   * @param context identifies the owner of the text; decryption needs the same context
    * @returns version, key id, nonce, tag and ciphertext
    */
   encrypt(text: string, context: string): Buffer
-  /** @throws when the key is unknown, the context differs or the bytes were changed */
+  /** @throws Error if the key is unknown, the context differs or the bytes were changed */
   decrypt(ciphertext: Uint8Array, context: string): string
-  /** A keyed hash: equal for equal texts, useless without the key. Version, key id, 32 bytes. */
+  /** A keyed hash, equal for equal texts, and useless without the key. @returns version, key id and 32 bytes */
   fingerprint(text: string): Buffer
   /** The hashes of a text under each known key, to search by while a rotation is in progress. */
   fingerprints(text: string): readonly Buffer[]
   /**
-   * Whether a fingerprint is of the text, under any known key.
+   * Whether a fingerprint matches the text under any known key.
    *
-   * @throws when the key of the fingerprint is unknown
+   * @throws Error if the key of the fingerprint is unknown
    */
   matches(text: string, fingerprint: Uint8Array): boolean
-  /** HMAC-SHA256 under a key for MACs alone, derived from the current master key. As a fingerprint. */
+  /** HMAC-SHA256 under a key only for MACs, derived from the current master key, in the format of a fingerprint. */
   mac(text: string): Buffer
-  /** Whether a MAC is of the text, under any known key. */
+  /** Whether a MAC matches the text under any known key. */
   isMacOf(text: string, mac: Uint8Array): boolean
-  /** Whether a MAC is under a known key, by the id that it begins with. */
+  /** Whether the key of a MAC is known; a MAC begins with the id of its key. */
   knowsKeyOf(mac: Uint8Array): boolean
   /** The first bytes of every ciphertext and hash under the current key: version and key id. */
   readonly head: Buffer
-  /** Replaces the known keys. */
-  use(keys: KeyRing): void
+  /**
+   * Replaces the known keys.
+   *
+   * @param mayEncrypt whether the current key still encrypts; otherwise encrypting, hashing and MACs fail with Fault
+   *   unavailable. Absent: it always does
+   */
+  use(keys: KeyRing, mayEncrypt?: () => boolean): void
 }
 
 /** The length of a fingerprint or a MAC. The first release made fingerprints without version and key id. */
@@ -66,7 +71,7 @@ const TAG_BYTES = 16
 const HASH_BYTES = 32
 const HEAD_BYTES = 1 + KEY_ID_BYTES
 
-/** A shorter tag, which would be easier to guess, is refused. */
+/** The tag length of decryption: shorter tags, which would be easier to guess, are refused. */
 const TAG = { authTagLength: TAG_BYTES }
 
 /** The keys derived from one master key. */
@@ -78,9 +83,15 @@ interface Keys {
   readonly authentication: Buffer
 }
 
-/** @param current 32 bytes, as are the others */
+/** @param current the current key; all keys have 32 bytes */
 export function createEncrypter(current: Buffer, others: readonly Buffer[] = []): Encrypter {
   let ring = deriveRing({ current, others })
+  let mayEncrypt = (): boolean => true
+  const currentKeys = (): Keys => {
+    if (mayEncrypt()) return ring[0]
+    const cause = 'the master keys were not confirmed in time'
+    throw new Fault('unavailable', 'Repeat the request', { retryAfterSeconds: 1, cause })
+  }
   const findKeys = (bytes: Buffer): Keys | undefined =>
     ring.find(({ head }) => bytes.subarray(0, HEAD_BYTES).equals(head))
   const keysOf = (bytes: Buffer): Keys => {
@@ -100,7 +111,7 @@ export function createEncrypter(current: Buffer, others: readonly Buffer[] = [])
       return ring[0].head
     },
     encrypt(text, context) {
-      const { head, encryption } = ring[0]
+      const { head, encryption } = currentKeys()
       const nonce = randomBytes(NONCE_BYTES)
       const cipher = createCipheriv(CIPHER, encryption, nonce, TAG).setAAD(Buffer.from(context))
       const body = Buffer.concat([cipher.update(text, 'utf8'), cipher.final()])
@@ -117,7 +128,7 @@ export function createEncrypter(current: Buffer, others: readonly Buffer[] = [])
       const body = bytes.subarray(HEAD_BYTES + NONCE_BYTES + TAG_BYTES)
       return Buffer.concat([decipher.update(body), decipher.final()]).toString('utf8')
     },
-    fingerprint: (text) => fingerprintWith(ring[0], text),
+    fingerprint: (text) => fingerprintWith(currentKeys(), text),
     fingerprints: (text) => ring.map((keys) => fingerprintWith(keys, text)),
     matches(text, fingerprint) {
       const bytes = Buffer.from(fingerprint)
@@ -127,7 +138,7 @@ export function createEncrypter(current: Buffer, others: readonly Buffer[] = [])
       const expected = fingerprintWith(keysOf(bytes), text)
       return expected.length === bytes.length && timingSafeEqual(expected, bytes)
     },
-    mac: (text) => macWith(ring[0], text),
+    mac: (text) => macWith(currentKeys(), text),
     knowsKeyOf: (mac) => findKeys(Buffer.from(mac)) !== undefined,
     isMacOf(text, mac) {
       const bytes = Buffer.from(mac)
@@ -135,8 +146,9 @@ export function createEncrypter(current: Buffer, others: readonly Buffer[] = [])
       if (keys === undefined || bytes.length !== FINGERPRINT_BYTES) return false
       return timingSafeEqual(macWith(keys, text), bytes)
     },
-    use(keys) {
+    use(keys, mayEncryptNow = () => true) {
       ring = deriveRing(keys)
+      mayEncrypt = mayEncryptNow
     },
   }
 }

@@ -13,7 +13,7 @@ export const PREVIOUS_MAX = 5
 /**
  * Reads the master keys of the data folder. The first start creates the first key.
  *
- * @throws Error when a file is damaged, or is missing and must exist
+ * @throws Error if a file is damaged, or is missing and must exist
  */
 export async function readKeyFiles(
   dataDir: string,
@@ -36,7 +36,7 @@ export async function replaceKeyFile(dataDir: string): Promise<KeyRing> {
   if (earlier.length > PREVIOUS_MAX)
     throw new Error(`${PREVIOUS} already contains ${PREVIOUS_MAX} keys`)
   const next = randomBytes(32)
-  // A crash in between leaves the current key in both files, which is harmless.
+  // A crash between the two writes leaves the current key in both files, which is harmless.
   await writeKeys(dataDir, PREVIOUS, earlier)
   await writeKeys(dataDir, CURRENT, [next])
   return { current: next, others: earlier }

@@ -2,6 +2,7 @@ import type { InferEntity } from '@mikro-orm/core'
 import type { EntityManager, MikroORM } from '@mikro-orm/postgresql'
 import { sql } from 'kysely'
 import type { Logger } from 'pino'
+import type { Clock } from '../core/clock.ts'
 import { createLoop } from '../core/loop.ts'
 import { queriesOf } from '../postgres/queries-of.ts'
 import { checkMasterKey, MasterKeyError, registerMasterKey } from './check-master-key.ts'
@@ -15,17 +16,25 @@ export type KeyHolder = Omit<InferEntity<typeof KeyHolderEntity>, 'seenAt' | 'st
 /** How often an instance reports which keys it knows. */
 const INTERVAL_MS = 10_000
 
-/** An instance counts as gone after this long without a report. A few reports may be lost. */
+/** An instance counts as gone after this time without a report; a few reports may be lost. */
 const HEARTBEAT_TIMEOUT_SECONDS = 45
 
+/**
+ * How long after a report an instance encrypts with keys that it read from files: shorter than the time above. An instance that
+ * was suspended for longer reads the files again first, because a rotation may have dropped its key.
+ */
+const ENCRYPTS_MS = 40_000
+
 interface Options {
-  /** What is running, as operators know it. */
+  /** The names by which operators know the instance. */
   readonly instance: Pick<KeyHolder, 'id' | 'version' | 'migration' | 'process'>
   readonly orm: MikroORM
   readonly encrypter: Encrypter
   readonly tables: readonly EncryptedRows[]
   readonly log: Logger
-  /** Reads the key files again, which a rotation changes while the service runs. */
+  /** The clock of this machine, which goes on while the process is suspended. */
+  readonly clock: Clock
+  /** Reads the key files again; a key rotation changes them while the service runs. */
   readonly reread: (() => Promise<KeyRing>) | undefined
   /** Called at the start, before the first key of the database is registered. */
   readonly onFirstKey: () => Promise<void>
@@ -33,14 +42,14 @@ interface Options {
 
 /** Reports to the database that this instance runs, and which master keys it knows. */
 export interface KeyHeartbeat {
-  /** @throws MasterKeyError when the keys do not match the database */
+  /** @throws MasterKeyError if the keys do not match the database */
   start(): Promise<void>
   stop(): Promise<void>
 }
 
 /**
- * A rotation must not encrypt with a key that a running instance does not know, and must not drop a
- * key that an instance still encrypts with. So each instance reports its keys every few seconds.
+ * A key rotation must not encrypt with a key that a running instance does not know, and must not drop a
+ * key with which an instance still encrypts. So each instance reports its keys every few seconds.
  */
 export function createKeyHeartbeat({
   instance,
@@ -48,16 +57,28 @@ export function createKeyHeartbeat({
   encrypter,
   tables,
   log,
+  clock,
   reread,
   onFirstKey,
 }: Options): KeyHeartbeat {
-  const report = (): Promise<void> => {
+  /** Undefined: the start has not reported yet. */
+  let reportedAtMs: number | undefined
+  const report = async (): Promise<void> => {
     const { keyId: currentKeyId, knownKeyIds } = encrypter
-    return upsertHolder(orm.em.fork(), {
+    const nowMs = clock.now()
+    await upsertHolder(orm.em.fork(), {
       ...instance,
       currentKeyId,
       knownKeyIds: [...knownKeyIds],
     })
+    reportedAtMs = nowMs
+  }
+  /** Otherwise the keys are read again at once, so that a clock that was set stops nothing for long. */
+  const mayEncrypt = (): boolean => {
+    if (reportedAtMs === undefined) return true
+    if (Math.abs(clock.now() - reportedAtMs) < ENCRYPTS_MS) return true
+    loop.wake()
+    return false
   }
   const loop = createLoop({
     name: 'master key',
@@ -65,8 +86,8 @@ export function createKeyHeartbeat({
     everyMs: INTERVAL_MS,
     async turn() {
       try {
-        if (reread) encrypter.use(await reread())
-        // Report before the check: a rotation must wait for an instance that lacks a key.
+        if (reread) encrypter.use(await reread(), mayEncrypt)
+        // Report before the check, because a rotation must wait for an instance that lacks a key.
         await report()
         await checkMasterKey(orm, encrypter, tables)
         await registerMasterKey(orm, encrypter)
@@ -79,7 +100,7 @@ export function createKeyHeartbeat({
   })
   return {
     async start() {
-      if (reread) encrypter.use(await reread())
+      if (reread) encrypter.use(await reread(), mayEncrypt)
       if (await checkMasterKey(orm, encrypter, tables)) await onFirstKey()
       await registerMasterKey(orm, encrypter)
       await report()
@@ -117,7 +138,7 @@ export async function deleteHolder(em: EntityManager, id: string): Promise<void>
 /** A process that serves this database. */
 export type RunningInstance = Pick<KeyHolder, 'process' | 'version' | 'migration'>
 
-/** The processes that have reported lately; one that was killed counts for 45 s more. */
+/** The processes that have reported recently. A killed process still counts for 45 s. */
 export function listInstances(orm: MikroORM): Promise<KeyHolder[]> {
   return queriesOf<typeof KeyHolderEntity>(orm.em.fork())
     .selectFrom('master_key_holder')

@@ -7,7 +7,7 @@ export const MasterKeyEntity = defineEntity({
   properties: {
     /** 8 hexadecimal digits. */
     id: p.text().primary(),
-    /** A constant text, encrypted. Only the same key decrypts it. */
+    /** A constant text, encrypted under the key; only the same key decrypts it. */
     knownText: p.blob(),
     createdAt: p.datetime(3),
   },
@@ -19,17 +19,17 @@ export const KeyHolderEntity = defineEntity({
   tableName: 'master_key_holder',
   properties: {
     id: p.text().primary(),
-    /** The key that the instance encrypts with. */
+    /** The key with which the instance encrypts. */
     currentKeyId: p.text(),
     knownKeyIds: p.array(),
     /** The version of Inflow. */
     version: p.text(),
-    /** The newest migration that it knows. */
+    /** The newest migration that the instance knows. */
     migration: p.text(),
     /** The host, and the id of the process there: `pay-1/4711`. */
     process: p.text(),
     startedAt: p.datetime(3),
-    /** By the database's clock. An instance that shuts down cleanly deletes its row. */
+    /** The time of the last report, by the clock of the database. An instance that shuts down cleanly deletes its row. */
     seenAt: p.datetime(3),
   },
 })

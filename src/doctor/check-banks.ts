@@ -1,29 +1,31 @@
 import type { EntityManager, MikroORM } from '@mikro-orm/postgresql'
-import { countOpeningsInReview } from '../accounts/resolve-account.ts'
+import { countInReview } from '../accounts/resolve-account.ts'
 import type { BankCode } from '../banks/bank.ts'
 import { listBreakers } from '../banks/breakers.ts'
 import type { Config } from '../config/config.ts'
 import { DAY_MS } from '../core/durations.ts'
-import {
-  countInReview,
-  countOverdue,
-  latestNotificationAt,
-} from '../notifications/held-notifications.ts'
-import { countConflicts } from '../transactions/conflicts.ts'
-import { countOpenUnmatched } from '../transactions/unmatched-store.ts'
-import { countReturns } from '../transactions/variance/list-held.ts'
+import * as notifications from '../notifications/held-notifications.ts'
+import { queryableOf } from '../postgres/queries-of.ts'
+import { countWaitingConflicts } from '../transactions/conflicts.ts'
+import { countWaitingUnmatched } from '../transactions/unmatched-store.ts'
+import { countHeld } from '../transactions/variance/list-held.ts'
 import { createFindings, type Finding } from './finding.ts'
 
-/** The time that a bank has to send any response. */
+/** How long a bank may take to send any response. */
 const RESPONSE_TIMEOUT_MS = 5_000
 
-/** A running service processes what is due within a minute. */
+/** A running service processes due notifications within a minute. */
 const OVERDUE_MS = 600_000
 
-/** A bank with customers sends a notification every day. */
+/** The most items of a kind that are counted. */
+const COUNT_MAX = 100_000
+
+const ALL = { businessIds: undefined, live: undefined }
+
+/** A bank without notifications for this time is reported; a bank with customers sends some every day. */
 const QUIET_MS = DAY_MS
 
-/** Checks whether the live banks can be reached. Any response counts, as the check does not log in. */
+/** Checks whether the live banks can be reached. Any response counts, because the check does not log in. */
 export async function checkBanks(liveBanks: Config['liveBanks']): Promise<readonly Finding[]> {
   const findings = createFindings('Banks')
   const codes = Object.keys(liveBanks) as BankCode[]
@@ -53,7 +55,7 @@ async function probe(url: string): Promise<string | undefined> {
   }
 }
 
-/** Checks what waits for manual review, and whether the banks still send notifications. */
+/** Checks which work waits for manual review, and whether the banks still send notifications. */
 export async function checkBankWork(
   orm: MikroORM,
   liveBanks: Config['liveBanks'],
@@ -61,40 +63,42 @@ export async function checkBankWork(
 ): Promise<readonly Finding[]> {
   const findings = createFindings('Banks')
   const em = orm.em.fork()
+  const on = queryableOf(em)
   const waiting = [
     [
-      await countOpeningsInReview(em),
+      await countInReview(on, ALL, COUNT_MAX),
       'accounts may or may not be open at their bank',
       'ask the bank, then resolve each: inflow account list --status PENDING, inflow account resolve',
     ],
     [
-      await countOpenUnmatched(em),
+      await countWaitingUnmatched(on, COUNT_MAX),
       'payments match no open account',
       'assign or return each: inflow unmatched list',
     ],
     [
-      await countReturns(em),
+      await countHeld(on, { ...ALL, hold: 'RETURN_REQUESTED' }, COUNT_MAX),
       'payments are to be returned to their payers',
       'return each at its bank, then complete it: inflow transaction held --returns',
     ],
     [
-      await countInReview(em),
+      await notifications.countHeld(on, COUNT_MAX),
       'notifications are held: they could not be read or confirmed',
       'see why, then retry or resolve each: inflow notification list',
     ],
     [
-      await countOverdue(em, nowMs - OVERDUE_MS),
+      await notifications.countOverdue(em, nowMs - OVERDUE_MS),
       'notifications are due and are not processed',
       'is their bank live in BANKS, and does a service with these settings run?',
     ],
     [
-      await countConflicts(em),
+      await countWaitingConflicts(on, ALL, COUNT_MAX),
       'reported payments contradict recorded ones',
       "compare with the bank's statement, then resolve each: inflow conflict list",
     ],
   ] as const
   for (const [count, found, advice] of waiting) {
-    if (count > 0) findings.warn(`${count} ${found}`, advice)
+    const orMore = count < COUNT_MAX ? '' : ' or more'
+    if (count > 0) findings.warn(`${count}${orMore} ${found}`, advice)
   }
   if (findings.all.length === 0) findings.ok('nothing waits for manual review')
   await checkBreakers(em, findings)
@@ -106,7 +110,7 @@ export async function checkBankWork(
 
 type Findings = ReturnType<typeof createFindings>
 
-/** Each worker has its own breakers, so one of them may refuse calls that another one sends. */
+/** Reports open circuit breakers. Each worker has its own, so one worker may refuse calls that another sends. */
 async function checkBreakers(em: EntityManager, findings: Findings): Promise<void> {
   const reported = await listBreakers(em)
   const denied = reported.filter(({ denial }) => denial !== '')
@@ -133,7 +137,7 @@ async function checkLatest(
   nowMs: number,
   findings: Findings,
 ): Promise<void> {
-  const latest = await latestNotificationAt(em, bank)
+  const latest = await notifications.latestNotificationAt(em, bank)
   if (latest && nowMs - latest.getTime() < QUIET_MS) {
     findings.ok(`${bank} sent its latest notification at ${latest.toISOString()}`)
     return

@@ -1,33 +1,32 @@
 import pg, { type Pool } from 'pg'
 import type { Config } from '../config/config.ts'
-import { replicaName } from '../config/replica-urls.ts'
+import { replicaName } from '../config/service-settings.ts'
 import { HOUR_MS } from '../core/durations.ts'
 import { LOGGED_TIMELINE } from '../events/log-state.ts'
-import { readArchiver } from '../postgres/archiver.ts'
 import { leavesWorking, type Migration, readMigrations } from '../postgres/migrate.ts'
+import { secondsAhead } from '../postgres/next-cut.ts'
 import { connectionsOfService, type Database } from '../postgres/orm.ts'
-import { AHEAD_WARN_SECONDS } from '../postgres/partitions/job.ts'
-import { secondsAhead } from '../postgres/partitions/next-cut.ts'
-import type { PartitionedTable } from '../postgres/partitions/partitioned-table.ts'
-import { readTableState } from '../postgres/partitions/partitions.ts'
+import { AHEAD_WARN_SECONDS } from '../postgres/partition-job.ts'
+import { type PartitionedTable, readTableState } from '../postgres/partitions.ts'
+import { readArchiver } from '../postgres/server-metrics.ts'
+import { readServerRisks } from '../postgres/server-risks.ts'
 import {
   type PrimaryState,
   readPrimary,
   readReplica,
   replicaFault,
   selectReplica,
-} from '../postgres/replicas/server-state.ts'
-import { readServerRisks } from '../postgres/server-risks.ts'
+} from '../postgres/server-state.ts'
 import { countOverdue } from '../settlement/overdue.ts'
 import { createFindings, type Finding } from './finding.ts'
 
-/** The oldest PostgreSQL that the service runs on. */
+/** The oldest version of PostgreSQL that the service supports. */
 const VERSION_MIN = 150_000
 
 const SKEW_WARN_MS = 1_000
 const SKEW_FAIL_MS = 30_000
 
-/** A transaction that is open for longer keeps dead rows, and delays the event log. */
+/** A transaction that is open for longer prevents the removal of dead rows, and delays the event log. */
 const OPEN_WARN_SECONDS = 300
 
 type Findings = ReturnType<typeof createFindings>
@@ -53,13 +52,6 @@ export async function checkDatabase(
   return findings.all
 }
 
-/** Checks the server alone: whether it is the right one, and keeps what it acknowledges. */
-export async function checkServerSettings(database: Database): Promise<readonly Finding[]> {
-  const findings = createFindings('Database')
-  await checkServer(database, findings)
-  return findings.all
-}
-
 /** Checks whether the server of DATABASE_URL archives its log. */
 export async function checkArchiver(pool: Pool): Promise<readonly Finding[]> {
   const findings = createFindings('Backups')
@@ -72,7 +64,7 @@ export async function checkArchiver(pool: Pool): Promise<readonly Finding[]> {
   } else if (archiver.failing) {
     findings.warn(
       `the server cannot archive its log: ${archiver.lastFailedSegment}, ${archiver.failures} failures`,
-      "mend archive_command (see the server's log): the log fills the disk, and a restore ends where it failed",
+      "correct archive_command (see the server's log): WAL fills the disk, and a restore ends where archiving failed",
     )
   } else {
     const { lastArchivedMs } = archiver
@@ -178,7 +170,7 @@ async function checkClock(pool: Pool, now: () => number, findings: Findings): Pr
   const afterMs = now()
   const halfMs = (afterMs - beforeMs) / 2
   const skewMs = Math.abs((result.rows[0]?.ms ?? 0) - beforeMs - halfMs)
-  // The whole round trip may have been in one direction.
+  // The error of the measurement is at most half of the round trip.
   const skewMinMs = Math.max(0, skewMs - halfMs)
   const found = `the clock of the database differs by ${skewMinMs < 1 ? 'less than 1' : skewMinMs.toFixed(0)} ms`
   const advice = 'synchronize the clocks of both machines with NTP (chrony, systemd-timesyncd)'
@@ -189,7 +181,7 @@ async function checkClock(pool: Pool, now: () => number, findings: Findings): Pr
 
 const HOUR_SECONDS = 3_600
 
-/** Checks that partitions are made ahead of the rows that need them. */
+/** Checks that partitions are created before rows need them. */
 export async function checkPartitions(
   pool: Pool,
   tables: readonly PartitionedTable[],
@@ -238,7 +230,7 @@ export async function checkSettlement(
 
 const TIMEOUT_MS = 5_000
 
-/** A replica that is further behind does not catch up within the wait of a read. */
+/** A replica that is further behind does not catch up within the time that a read waits. */
 const BEHIND_MAX_BYTES = 16 * 1024 ** 2
 
 /** Checks that each server of DATABASE_READ_URLS follows the primary. */
@@ -284,5 +276,81 @@ async function checkReplica(url: string, primary: PrimaryState): Promise<Found> 
     return { state: `cannot be read (${message || code})`, advice: 'start it, or check the URL' }
   } finally {
     await client.end().catch(() => undefined)
+  }
+}
+
+/** The database of a first start. */
+export interface NewDatabase {
+  readonly findings: readonly Finding[]
+  /** Names of the pending migrations. */
+  readonly pending: readonly string[]
+  /** Whether the role can run the migrations. */
+  readonly mayMigrate: boolean
+  readonly role: string
+}
+
+interface NewDatabaseRow {
+  readonly role: string
+  readonly encoding: string
+  /** Null: the role cannot use any schema of its search path. */
+  readonly schema: string | null
+  readonly tables: number
+  readonly may_create: boolean
+  /** Null: the schema has no tables. */
+  readonly owns: boolean | null
+  /** Whether the role can write to the tables, except those that only functions change. */
+  readonly may_write: boolean | null
+}
+
+const READ_NEW_DATABASE = `with tables as (
+      select oid, relowner from pg_class
+        where relnamespace = current_schema()::regnamespace and relkind in ('r', 'p')
+    )
+  select current_user as role, current_setting('server_encoding') as encoding,
+    current_schema() as schema,
+    (select count(*)::int from tables) as tables,
+    coalesce(has_schema_privilege(current_schema(), 'create'), false) as may_create,
+    (select bool_and(pg_has_role(relowner, 'usage')) from tables) as owns,
+    (select bool_or(has_table_privilege(oid, 'insert')) from tables) as may_write`
+
+/** Checks whether a first start can use the database: server, durability, encoding, content and rights. */
+export async function checkNewDatabase(database: Database): Promise<NewDatabase> {
+  const findings = createFindings('Database')
+  await checkServer(database, findings)
+  const { rows } = await database.durablePool.query<NewDatabaseRow>(READ_NEW_DATABASE)
+  const { role, encoding, schema, tables, may_create, owns, may_write } = rows[0] as NewDatabaseRow
+  if (schema === null) {
+    const advice = `grant usage, create on schema public to ${role}`
+    findings.fail(`the role ${role} cannot use any schema of this database`, advice)
+    return { findings: findings.all, pending: [], mayMigrate: false, role }
+  }
+  if (encoding === 'UTF8') findings.ok('texts are stored as UTF-8')
+  else {
+    findings.fail(
+      `the encoding of the database is ${encoding}: names of customers would be refused`,
+      "create it anew: create database … encoding 'UTF8' template template0",
+    )
+  }
+  const migrations = await readMigrations(database)
+  const applied = migrations.filter(({ appliedAt }) => appliedAt !== undefined)
+  const pending = migrations.filter(({ appliedAt }) => appliedAt === undefined)
+  if (applied.length === 0 && tables > 0) {
+    findings.fail(
+      `the schema ${schema} has ${tables} tables that do not belong to Inflow`,
+      'use a database of its own',
+    )
+  } else if (applied.length === 0) findings.ok('the database is empty')
+  else if (applied.some((each) => !each.known && !leavesWorking(each, migrations))) {
+    findings.fail('the schema is newer than this version of Inflow', 'use the newer version')
+  } else findings.ok('the database belongs to Inflow')
+  if (may_write === false) {
+    const advice = 'grant them: see "Two database roles" in operations.md'
+    findings.fail(`the role ${role} may not write to the tables`, advice)
+  }
+  return {
+    findings: findings.all,
+    pending: pending.map(({ name }) => name),
+    mayMigrate: owns ?? may_create,
+    role,
   }
 }

@@ -1,6 +1,6 @@
 import type { Pool } from 'pg'
 import { readFollowerLags } from '../events/follow-log.ts'
-import { readLag, readLogAge } from '../events/lag.ts'
+import { readLag, readLogAge } from '../events/log-state.ts'
 import { readBacklog } from '../webhooks/deliveries/backlog.ts'
 import { createFindings, type Finding } from './finding.ts'
 

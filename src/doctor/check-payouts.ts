@@ -1,5 +1,6 @@
 import type { BankCode } from '../banks/bank.ts'
 import type { Config } from '../config/config.ts'
+import { payingBanks } from '../config/start-settings.ts'
 import { DAY_MS, MINUTE_MS } from '../core/durations.ts'
 import { formatAmount } from '../core/money.ts'
 import { countDiscrepancies } from '../payouts/discrepancies.ts'
@@ -8,13 +9,13 @@ import { countRefusedSettlements } from '../payouts/pay-settlements.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import { createFindings, type Finding } from './finding.ts'
 
-/** A running service reads what a bank has every half minute. */
+/** A running service reads the float at a bank every half minute. */
 const OLD_MS = 5 * MINUTE_MS
 
-/** For how long a settlement that cannot be paid out is reported: it is given up after five days. */
+/** How long a settlement that cannot be paid out is reported; the service stops trying after five days. */
 const REFUSED_MS = 7 * DAY_MS
 
-/** The most that is counted. */
+/** Payouts, settlements and accounts are counted up to this number. */
 const COUNT_MAX = 1_000
 
 interface Float {
@@ -24,7 +25,7 @@ interface Float {
   readonly error: string
 }
 
-/** Checks which live banks pay and from what, and which payouts wait for an operator. */
+/** Checks which live banks pay out, their floats, and which payouts wait for an operator. */
 export async function checkPayouts(
   on: Queryable,
   liveBanks: Config['liveBanks'],
@@ -32,21 +33,27 @@ export async function checkPayouts(
 ): Promise<readonly Finding[]> {
   const findings = createFindings('Payouts')
   const live = { businessIds: undefined, live: true }
+  const pays = payingBanks({ liveBanks }).length > 0
   const waiting = [
     [
       await countDiscrepancies(on, live, COUNT_MAX),
-      'differences between what banks sent out and the payouts wait',
+      'differences between bank transfers and payouts wait for an operator',
       'look at each at once: inflow payout discrepancies',
     ],
     [
       await countUnclear(on, live, COUNT_MAX, nowMs),
-      'payouts have no result that is known',
+      'payouts have no known result',
       "look for each in the bank's books: inflow review list --kind PAYOUT",
     ],
     [
       await countRefusedSettlements(on, nowMs - REFUSED_MS, COUNT_MAX),
       'settlements of the last week cannot be paid out',
-      'see why, and pay them by a payout once they are tried no more: inflow settle list --json',
+      'see why; after the service has stopped trying, pay each by a payout: inflow settle list --json',
+    ],
+    [
+      pays ? await countSimulated(on) : 0,
+      'live accounts were opened by the sandbox: simulated payments into them are paid out as real money',
+      'compare the balances of their businesses with the banks: "simulated" in inflow account list --json',
     ],
     [
       await countPauses(on),
@@ -67,7 +74,17 @@ export async function checkPayouts(
   return findings.all
 }
 
-/** Those that concern live mode: all of them. */
+/** Counts live accounts that the sandbox opened, for example because the database was that of an embedded service. */
+async function countSimulated(on: Queryable): Promise<number> {
+  const { rows } = await on.query<{ count: number }>(
+    `select count(*)::int as count from (
+        select from account where live and connector = 'sandbox' and status <> 'PENDING' limit ${COUNT_MAX}
+      ) account`,
+  )
+  return rows[0]?.count ?? 0
+}
+
+/** Counts pauses; all of them concern live mode. */
 async function countPauses(on: Queryable): Promise<number> {
   const { rows } = await on.query<{ count: number }>(
     `select count(*)::int as count from (select from payout_pause limit ${COUNT_MAX}) pause`,
@@ -81,7 +98,7 @@ function checkFloat(
   nowMs: number,
 ): void {
   if (availableMinor === null || readAtMs === null) {
-    const found = `what ${bank} has for payouts was never read${error === '' ? '' : `: ${error}`}`
+    const found = `the balance for payouts at ${bank} was never read${error === '' ? '' : `: ${error}`}`
     findings.warn(found, `check the settings BANK_${bank}_TRANSFER_…, and that a service runs`)
     return
   }
@@ -91,6 +108,6 @@ function checkFloat(
   else {
     const cause = error === '' ? '' : `: ${error}`
     const advice = 'check the bank, and that a service with these settings runs'
-    findings.warn(`what ${bank} has for payouts was last read at ${readAt}${cause}`, advice)
+    findings.warn(`the balance for payouts at ${bank} was last read at ${readAt}${cause}`, advice)
   }
 }

@@ -2,13 +2,13 @@ import type { JetStreamManager, StreamConfig, StreamInfo } from '@nats-io/jetstr
 import type { NatsConnection } from '@nats-io/transport-node'
 import type { Pool } from 'pg'
 import { readLogState } from '../events/log-state.ts'
-import type { NatsSettings } from '../relay/jetstream-connection.ts'
+import type { NatsSettings } from '../relay/jetstream-sink.ts'
 import { createFindings, type Finding } from './finding.ts'
 
 const HOUR_NANOS = 3_600e9
 const VARZ_TIMEOUT_MS = 1_000
 
-/** A relay behind by more than this is not merely busy. */
+/** A relay that is further behind is reported; a busy relay lags less. */
 const LAG_WARN_ROWS = 10_000
 
 type Findings = ReturnType<typeof createFindings>
@@ -20,7 +20,7 @@ export async function checkRelay(
   eventRetentionDays: number,
 ): Promise<readonly Finding[]> {
   const findings = createFindings('Relay')
-  const { connectNats, manageStreams } = await import('../relay/jetstream-connection.ts')
+  const { connectNats, manageStreams } = await import('../relay/jetstream-sink.ts')
   const connection = await connectNats(settings).catch((error: Error) => {
     const found = `no NATS server of RELAY_URL accepts the connection: ${error.message}`
     findings.fail(found, 'start it, or check RELAY_URL and its credentials')
@@ -50,7 +50,7 @@ async function checkStreams(
     findings.warn('there is no stream yet', 'start an instance with RELAY_URL')
     return
   }
-  const { placeOfStream } = await import('../relay/stream-config.ts')
+  const { placeOfStream } = await import('../relay/jetstream-sink.ts')
   const { epoch, after } = placeOfStream(info)
   const state = await readLogState(pool)
   const behind = Number(state.end.position - after) - info.state.last_seq
@@ -66,7 +66,7 @@ async function checkStreams(
   checkConfig(info, eventRetentionDays, findings)
 }
 
-/** The settings of the stream by which it would lose events, or lose them early. */
+/** Reports settings with which the stream would lose events, or delete them too early. */
 function checkConfig({ config }: StreamInfo, eventRetentionDays: number, findings: Findings): void {
   const edit = `nats stream edit ${config.name}`
   const before = findings.all.length
@@ -103,7 +103,7 @@ function checkConfig({ config }: StreamInfo, eventRetentionDays: number, finding
 
 const hasLimits = ({ max_msgs, max_bytes }: StreamConfig) => max_msgs > 0 || max_bytes > 0
 
-/** Only the system account sees how often the server writes to the disk. */
+/** Reports how often the server syncs to the disk, which only the system account can read. */
 async function checkSync(connection: NatsConnection, findings: Findings): Promise<void> {
   const response = await connection
     .request('$SYS.REQ.SERVER.PING.VARZ', '', { timeout: VARZ_TIMEOUT_MS })

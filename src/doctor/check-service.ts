@@ -1,24 +1,24 @@
 import { createSecureContext } from 'node:tls'
 import { Client, credentials } from '@grpc/grpc-js'
-import { type ChannelSecurity, type ClientTls, secure } from '../client/credentials.ts'
-import { failingNote } from '../core/loop-watch.ts'
+import { type ChannelSecurity, type ClientTls, secure } from '../client/connection.ts'
+import { failingNote } from '../core/loop.ts'
 import { createFindings, type Finding } from './finding.ts'
 import { get, type OwnTls } from './own-servers.ts'
 
-/** The time that a server has to respond. */
+/** How long a server may take to respond. */
 const RESPONSE_TIMEOUT_MS = 5_000
 
 /** `SERVING` in a response of grpc.health.v1.Health: field 1, value 1. */
 const SERVING = Buffer.from([0x08, 0x01])
 
 interface Servers {
-  /** Undefined: it asks for a client certificate, and there is none. */
+  /** Undefined: the server requires a client certificate, and none is configured. */
   readonly grpcUrl: string | undefined
   /** Undefined: unknown. */
   readonly httpUrl: string | undefined
   /** The URL of the server with /readyz. */
   readonly opsUrl: string | undefined
-  /** For https URLs. */
+  /** The TLS options for https URLs. */
   readonly tls: ClientTls | OwnTls
 }
 
@@ -54,7 +54,7 @@ export async function checkService(servers: Servers | undefined): Promise<readon
   return findings.all
 }
 
-/** @returns what is wrong; undefined: nothing */
+/** @returns the fault; undefined if the server is healthy */
 function checkHealth(grpcUrl: string, tls: Servers['tls']): Promise<string | undefined> {
   const { protocol, host } = new URL(grpcUrl)
   const channel =
@@ -88,12 +88,12 @@ function ownChannel(tls: OwnTls): ChannelSecurity {
     credentials: credentials.createFromSecureContext(createSecureContext(tls), {
       checkServerIdentity,
     }),
-    // SNI allows no IP address, which grpc-js would send.
+    // grpc-js would send the IP address as the server name, which SNI does not allow.
     options: { 'grpc.ssl_target_name_override': 'localhost' },
   }
 }
 
-/** @returns what is wrong; undefined: nothing */
+/** @returns the fault; undefined if the service is ready */
 async function checkReadiness(opsUrl: string, tls: Servers['tls']): Promise<string | undefined> {
   try {
     const { statusCode, text } = await get(new URL('/readyz', opsUrl), tls, RESPONSE_TIMEOUT_MS)
@@ -104,12 +104,12 @@ async function checkReadiness(opsUrl: string, tls: Servers['tls']): Promise<stri
   }
 }
 
-/** A loop that fails for less is about to recover. */
+/** A loop that has failed for less time usually recovers. */
 const FAILING_SECONDS = 60
 
 const FAILING_LOOP = /^inflow_loop_failing_seconds\{loop="([^"]*)"\} (\S+)$/gm
 
-/** The background work that fails, from the metrics. Of several workers, the one that responds counts. */
+/** Finds failing background work in the metrics. With several workers, only the worker that responds is checked. */
 async function findFailingLoops(opsUrl: string, tls: Servers['tls']): Promise<readonly string[]> {
   const { text } = await get(new URL('/metrics', opsUrl), tls, RESPONSE_TIMEOUT_MS)
   return [...text.matchAll(FAILING_LOOP)]

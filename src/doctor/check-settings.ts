@@ -5,17 +5,20 @@ import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
 import type { MikroORM } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
-import { readAdministratorRisk } from '../auth/tokens/administrators.ts'
+import { readAdministratorRisk } from '../auth/tokens.ts'
 import { type Config, ConfigError } from '../config/config.ts'
 import type { EnvFile } from '../config/env-file.ts'
-import { settingRisks } from '../config/setting-risks.ts'
-import { readStartConfig } from '../config/start-settings.ts'
-import { findUnknown, unknownRisk } from '../config/unknown-settings.ts'
+import {
+  findUnknown,
+  readStartConfig,
+  settingRisks,
+  unknownRisk,
+} from '../config/start-settings.ts'
 import { DAY_MS } from '../core/durations.ts'
 import { checkMasterKey, MasterKeyError } from '../crypto/check-master-key.ts'
 import type { EncryptedRows } from '../crypto/encrypted-rows.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
-import { listInstancesWithoutKey, listKeyIds } from '../crypto/key-status.ts'
+import { listInstancesWithoutKey, listKeyIds } from '../crypto/key-rotation.ts'
 import { listExpiringCertificates } from '../webhooks/connections/apply-connection.ts'
 import { createFindings, type Finding } from './finding.ts'
 
@@ -24,7 +27,7 @@ const DISTINCT_MIN = 12
 const EXPIRY_NOTICE_DAYS = 14
 
 interface Settings {
-  /** Undefined when the settings are invalid. */
+  /** Undefined: the settings are invalid. */
   readonly config: Config | undefined
   readonly findings: readonly Finding[]
 }
@@ -32,11 +35,11 @@ interface Settings {
 /**
  * Checks whether the settings are valid, and which of them are weak or unknown.
  *
- * @param file also has settings; the environment wins
+ * @param file further settings; the environment takes precedence
  */
 export function checkSettings(given: NodeJS.ProcessEnv, file?: EnvFile): Settings {
   const findings = createFindings('Settings')
-  // Those that the start refuses are among its faults.
+  // Unknown settings that prevent a start are already among the faults.
   for (const unknown of findUnknown(given, file).filter(({ refused }) => !refused)) {
     const { found, advice } = unknownRisk(unknown)
     findings.warn(found, advice)
@@ -110,7 +113,7 @@ function checkCertificate(file: string, findings: Findings): void {
   }
 }
 
-/** The values of `sslmode` with which pg verifies the certificate. Without one it does not encrypt. */
+/** The values of `sslmode` with which pg verifies the certificate. Without `sslmode`, pg does not encrypt. */
 const VERIFIED = /^(verify-full|verify-ca|require|prefer)$/
 
 function checkDatabaseUrls(
@@ -211,7 +214,7 @@ export async function checkAdministrators(pool: Pool, config: Config): Promise<r
   return findings.all
 }
 
-/** How long before a certificate expires it is reported. */
+/** Certificates that expire within this time are reported. */
 const WARN_MS = 30 * DAY_MS
 
 /** Checks that the client certificates of webhook endpoints do not expire soon. */
@@ -231,7 +234,7 @@ export async function checkCertificates(pool: Pool, nowMs: number): Promise<read
   return findings.all
 }
 
-/** Checks that the configured master keys match the database, and that none is unneeded. */
+/** Checks that the configured master keys match the database, and that all of them are needed. */
 export async function checkEncryption(
   orm: MikroORM,
   encrypter: Encrypter,

@@ -4,20 +4,20 @@ import { type Migration, readMigrations } from '../postgres/migrate.ts'
 import type { Database } from '../postgres/orm.ts'
 import { createFindings, type Finding } from './finding.ts'
 
-/** A migration waits two seconds for each lock, and repeats for about three minutes. */
+/** Longer transactions are reported: a migration waits two seconds for each lock, and retries for about three minutes. */
 const LONG_SECONDS = 5
 const TOO_LONG_SECONDS = 60
 
-/** A standby that is further behind loses more in a failover, or keeps commits waiting. */
+/** A standby that is further behind is reported: a failover would lose more, or commits wait for longer. */
 const LAG_MAX_BYTES = 64 * 1024 ** 2
 
 type Findings = ReturnType<typeof createFindings>
 
 /**
- * Checks whether the instances that run may be replaced by this version, one after the other: what runs,
- * what its migrations leave working, what would block their locks, and the standbys.
+ * Checks whether this version can replace the running instances one after the other: which versions run, whether they work
+ * with the pending migrations, which transactions would block the migrations, and the lag of standbys.
  *
- * @param version of Inflow that runs this check
+ * @param version the version of Inflow that runs this check
  */
 export async function checkUpgrade(
   database: Database,
@@ -25,7 +25,7 @@ export async function checkUpgrade(
 ): Promise<readonly Finding[]> {
   const findings = createFindings('Upgrade')
   const migrations = await readMigrations(database)
-  // An empty database has nothing to upgrade.
+  // An empty database needs no upgrade.
   if (migrations.every(({ appliedAt }) => appliedAt === undefined)) return findings.all
   const pending = migrations.filter(({ appliedAt }) => appliedAt === undefined)
   const instances = await listInstances(database.orm)
@@ -57,15 +57,15 @@ function reportMigration(
   instances: readonly RunningInstance[],
   findings: Findings,
 ): void {
-  // Names begin with the time, so they sort as the migrations do.
+  // Names begin with the time, so they sort in the order of the migrations.
   const ended = instances.filter(({ migration }) => migration < worksSince)
   if (ended.length === 0) {
     const kind = worksSince < name ? 'expand' : 'contract'
-    findings.ok(`${name} is pending (${kind}): no instance that runs is ended by it`)
+    findings.ok(`${name} is pending (${kind}): all running instances can work with it`)
     return
   }
   findings.fail(
-    `${name} is pending (contract): it ends what runs in ${processesOf(ended)}`,
+    `${name} is pending (contract): ${processesOf(ended)} cannot work with it`,
     `upgrade these to a version that knows ${worksSince} first; if this is that version, stop them before it starts`,
   )
 }
@@ -102,22 +102,22 @@ function processesOf(instances: readonly RunningInstance[]): string {
   return `${names.length} ${unit} (${shown}${names.length > 10 ? ', …' : ''})`
 }
 
-/** A transaction that holds locks of tables, which a migration has to wait for. */
+/** A transaction that holds locks on tables, for which a migration has to wait. */
 interface LongTransaction {
   readonly pid: number
-  /** Who runs it. */
+  /** The role that runs the transaction. */
   readonly user: string
   readonly application: string
   readonly seconds: number
 }
 
-/** How many are listed. */
+/** The most transactions that are listed. */
 const LISTED_MAX = 5
 
 /**
- * Lists transactions in this database that have held locks of its tables for longer than `seconds`, the
- * oldest first. Vacuums give way to a migration by themselves. Transactions of other users are seen only with
- * `pg_monitor`.
+ * Lists transactions in this database that have held locks on its tables for longer than `seconds`, the
+ * oldest first. Vacuums are left out, because PostgreSQL cancels them for a migration. The transactions of other roles are
+ * visible only with `pg_monitor`.
  */
 async function listLongTransactions(
   pool: Pool,
@@ -138,7 +138,7 @@ async function listLongTransactions(
   return rows
 }
 
-/** The names of prepared transactions, which keep their locks until they are ended by hand. */
+/** The names of prepared transactions, which keep their locks until an operator ends them. */
 async function listPreparedTransactions(pool: Pool): Promise<readonly string[]> {
   const { rows } = await pool.query<{ gid: string }>(
     'select gid from pg_prepared_xacts where database = current_database() order by prepared limit $1',
@@ -147,7 +147,7 @@ async function listPreparedTransactions(pool: Pool): Promise<readonly string[]> 
   return rows.map(({ gid }) => gid)
 }
 
-/** How far the standby that is furthest behind is, in bytes; undefined: none is connected, or none is shown. */
+/** The lag of the slowest standby in bytes; undefined: no standby is connected, or the role cannot see any. */
 async function standbyLagBytes(pool: Pool): Promise<number | undefined> {
   const { rows } = await pool.query<{ bytes: number | null }>(
     `select max(pg_wal_lsn_diff(pg_current_wal_lsn(), replay_lsn))::float8 as bytes

@@ -1,4 +1,4 @@
-/** The severity: `fail` means that service or secrets are, or soon will be, lost. */
+/** The severity: `fail` means that the service is down or secrets are exposed, or soon will be. */
 export type Level = 'ok' | 'warn' | 'fail'
 
 /** The area of a check, in the order of the report. */
@@ -23,7 +23,7 @@ export interface Finding {
   readonly level: Level
   /** The finding, in one line. */
   readonly found: string
-  /** What the operator should do; empty: nothing. */
+  /** The recommended action of the operator; empty: none. */
   readonly advice: string
 }
 

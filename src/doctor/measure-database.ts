@@ -3,20 +3,20 @@ import pg from 'pg'
 import { newId, newReference } from '../core/ids.ts'
 import { ROWS_MAX } from '../events/sequencer.ts'
 import type { Database } from '../postgres/orm.ts'
-import { type NewTransaction, recordOn } from '../transactions/store.ts'
+import { type NewTransaction, recordStatement } from '../transactions/store.ts'
 import { createFindings, type Finding } from './finding.ts'
 
-/** As many payments as a batch has at a thousand payments a second. */
+/** The number of payments in a batch, as at a thousand payments a second. */
 const PAYMENTS = 64
 const ROUNDS = 9
 
-/** A disk that is slower holds up every payment. */
+/** A slower disk delays every payment. */
 const COMMIT_WARN_MS = 20
-/** Longer, and webhooks are late: see the alert InflowSlowTicks. */
+/** With longer ticks, webhooks are late: see the alert InflowSlowTicks. */
 const TICK_WARN_MS = 100
 const RECORDING_WARN_MS = 100
 
-/** How long the database takes for what every payment needs: medians, in milliseconds. */
+/** The durations of the database work that every payment needs: medians, in milliseconds. */
 interface Durations {
   readonly commitMs: number
   readonly recordingMs: number
@@ -24,9 +24,9 @@ interface Durations {
 }
 
 /**
- * Measures a commit, the recording of a batch and the tick that numbers its events, with the statements and in the
- * sessions of the service. Recording and tick are rolled back; a running service waits for them a few times for some
- * milliseconds. The shares of the statements so far come from `pg_stat_statements`, if the database has it.
+ * Measures a commit, the recording of a batch, and the tick that numbers its events, with the statements and
+ * session settings of the service. Recording and tick are rolled back; a running service waits for their locks a few times
+ * for some milliseconds. Also reports the shares of statements from `pg_stat_statements`, if the database has it.
  */
 export async function measureDatabase(database: Database): Promise<readonly Finding[]> {
   const shares = await findStatementShares(database.durablePool)
@@ -60,7 +60,7 @@ async function measure({ recordingPool }: Database): Promise<Durations> {
     }
   } finally {
     commits.release()
-    // A failure may have left its transaction open.
+    // After a failure, the transaction may still be open, so the connection is closed.
     work.release(rounds.length < ROUNDS)
   }
   const median = (of: (round: Durations) => number) =>
@@ -77,8 +77,8 @@ async function measureRound(commits: PoolClient, work: PoolClient): Promise<Dura
   await work.query('begin')
   try {
     const payments = await createPayments(work)
-    const recordingMs = await durationOf(() => recordOn(work, payments))
-    // It has a later transaction id, so the tick below takes the recorded events for committed ones.
+    const recordingMs = await durationOf(() => work.query(recordStatement(payments)))
+    // This commit has a later transaction id, so the tick below treats the recorded events as committed.
     const commitMs = await durationOf(() => commit(commits))
     let isBusy = false
     const tickMs = await durationOf(async () => {
@@ -95,14 +95,14 @@ async function measureRound(commits: PoolClient, work: PoolClient): Promise<Dura
   }
 }
 
-/** Commits a record of the log that means nothing. */
+/** Commits a WAL record that has no effect. */
 async function commit(client: PoolClient): Promise<void> {
   await client.query(
     "select pg_current_xact_id(), pg_logical_emit_message(true, 'inflow doctor', '')",
   )
 }
 
-/** Payments into an account of a business that only this transaction sees. */
+/** Creates payments for a business and an account that only this transaction sees. */
 async function createPayments(on: PoolClient): Promise<readonly NewTransaction[]> {
   const nowMs = Date.now()
   const [businessId, accountId, reference] = [
@@ -146,16 +146,16 @@ async function durationOf(run: () => Promise<unknown>): Promise<number> {
   return performance.now() - startedMs
 }
 
-/** Statements that are named: these take nearly all of the time. */
+/** The most statements that are listed; they take nearly all of the time. */
 const STATEMENTS_MAX = 10
 const TEXT_MAX = 80
 
-/** The extension is not in the database, or not among `shared_preload_libraries`. */
+/** SQLSTATEs if the extension is not in the database, or not in `shared_preload_libraries`. */
 const ABSENT = ['42P01', '55000']
 
 /**
- * What the database has spent its time on since its statistics were reset, the largest share first. Without the
- * extension `pg_stat_statements` one line that says so.
+ * Returns the shares of statements in the time of the database since its statistics were reset, the largest first. If the
+ * extension `pg_stat_statements` is missing, returns one line that says so.
  */
 async function findStatementShares(pool: pg.Pool): Promise<readonly string[]> {
   try {

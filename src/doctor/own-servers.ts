@@ -1,30 +1,30 @@
 import { readFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { Agent, request } from 'undici'
-import type { ClientTls } from '../client/credentials.ts'
+import type { ClientTls } from '../client/connection.ts'
 import type { Config } from '../config/config.ts'
 
 const CONNECT_TIMEOUT_MS = 2_000
 
-/** Where the service of these settings listens, as a process on the same machine reaches it. */
+/** The URLs at which a process on the same machine reaches the service of these settings. */
 export interface OwnServers {
   readonly httpUrl: string
   readonly grpcUrl: string
-  /** Has /readyz and /metrics. */
+  /** The URL of the server with /readyz and /metrics. */
   readonly opsUrl: string
   readonly tls: OwnTls
 }
 
 /**
- * Accepts the certificate of TLS_CERT and no other. Its name is not compared: it is the service's public one, and
- * the address is of this machine.
+ * Accepts only the certificate in TLS_CERT. Host names are not compared, because the certificate has the public name of the
+ * service, and the address is that of this machine.
  */
 export interface OwnTls extends ClientTls {
   readonly allowPartialTrustChain?: boolean
   readonly checkServerIdentity?: () => undefined
 }
 
-/** The servers of the settings; undefined if a port is 0, which only the running service knows. */
+/** The servers of the settings; undefined if a port is 0, because only the running service knows the chosen port. */
 export function ownServers(config: Config): OwnServers | undefined {
   const { httpPort, grpcPort, opsPort = httpPort, tls } = config
   if ([httpPort, grpcPort, opsPort].includes(0)) return undefined
@@ -64,7 +64,7 @@ function accepts(url: string): Promise<boolean> {
   })
 }
 
-/** Asks a server over a connection of its own. */
+/** Sends a GET request over a new connection. */
 export async function get(url: URL, tls: ClientTls | OwnTls, timeoutMs: number) {
   const dispatcher = new Agent({ connect: tls })
   try {

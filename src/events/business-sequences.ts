@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { Pool, PoolClient } from 'pg'
 import type { Queryable } from '../postgres/in-transaction.ts'
 
-/** A business in one mode, which has sequence numbers of its own. */
+/** A business in one mode. Each mode has its own sequence numbers. */
 interface BusinessMode {
   readonly businessId: string
   readonly live: boolean
@@ -13,7 +13,7 @@ interface SequenceBounds {
   readonly last: bigint
 }
 
-/** The first and last sequence number that a business still has; undefined without events. */
+/** The first and last sequence number of a business in the log; undefined without events. */
 export async function findSequenceBounds(
   client: Queryable,
   { businessId, live }: BusinessMode,
@@ -92,7 +92,7 @@ export async function awaitNumbers(
   { businessId, live }: BusinessMode,
   signal: AbortSignal,
 ): Promise<void> {
-  /** The last of these events that has no number yet; null: all have one. */
+  /** The last of these events that has no number yet; null: all have numbers. */
   let last: string | null = `${2n ** 62n}`
   for (let waitedMs = 0; waitedMs < WAIT_MAX_MS && !signal.aborted; waitedMs += POLL_MS) {
     const { rows }: { rows: { last: string | null }[] } = await pool.query({
@@ -128,7 +128,7 @@ export async function awaitNumbers(
 /**
  * Whether the running sums of a balance equal the sums of its sequenced events.
  *
- * @param after adds up from the last kept balance at or below this sequence number
+ * @param after sums are added up from the last balance snapshot at or below this sequence number
  */
 export async function hasConsistentSums(
   client: PoolClient,

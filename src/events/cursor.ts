@@ -1,6 +1,6 @@
 import { Fault } from '../core/errors.ts'
 
-/** A place in the event log. Subscribers store it as an opaque, versioned text. */
+/** A place in the event log. Subscribers store a cursor as an opaque, versioned text. */
 export interface Cursor {
   /** Rises after a failover or a restore, since positions may then belong to other events. */
   readonly epoch: number

@@ -27,13 +27,13 @@ export const OutboxEntity = defineEntity({
     pendingMinor: p.bigint().defaultRaw('0'),
     availableMinor: p.bigint().defaultRaw('0'),
     feesMinor: p.bigint().defaultRaw('0'),
-    /** It moves money, though its changes add up to zero: it is in statements. */
+    /** Whether it moves money although its changes add up to zero. It is then listed in statements. */
     netsZero: p.boolean().defaultRaw('false'),
   },
   checks: [
     {
       name: 'outbox_payment',
-      // A held payment is in no balance.
+      // A held payment counts towards no balance.
       expression:
         "case kind when 'PAYMENT_NOTIFICATION' then pending_minor >= 0 when 'PAYMENT_ACCEPTED' then pending_minor > 0 when 'SHARE_SETTLED' then pending_minor = 0 and available_minor > 0 and fees_minor = 0 when 'SHARE_REVERSED' then pending_minor = 0 and available_minor < 0 and fees_minor = 0 else true end",
     },
@@ -80,8 +80,8 @@ export const ArchivedEntryEntity = defineEntity({
 })
 
 /**
- * The last sequence number in each mode of a business after a tick, and the sums of its events up to
- * it. The newest row counts; of the others, the last one of each 1,024 numbers remains.
+ * The last sequence number in each mode of a business after a tick, and the sums of its events up to that number. The
+ * newest row counts; of the older rows, the last row of each 1,024 numbers remains.
  */
 export const BusinessCounterEntity = defineEntity({
   name: 'BusinessCounter',
@@ -97,9 +97,9 @@ export const BusinessCounterEntity = defineEntity({
 })
 
 /**
- * How far each follower of the log has read, in which epoch, and how many events it has set aside: see `follow-log.ts`.
- * The highest position counts. Each move inserts a row and deletes the previous one, so that the row is found at once,
- * even while a long-lived snapshot keeps the rows before it.
+ * The position and epoch up to which each follower has read the log, and how many events it has set aside: see
+ * `follow-log.ts`. The highest position counts. Each move inserts a row and deletes the previous row, so that the newest
+ * row is found at once, even while a long-lived snapshot keeps the older rows.
  */
 export const LogFollowerEntity = defineEntity({
   name: 'LogFollower',
@@ -114,9 +114,9 @@ export const LogFollowerEntity = defineEntity({
 
 /**
  * The state of the sequencer after a tick: the last position, and the snapshot whose events are all
- * numbered. The view `sequencer` has the newest row. While a large backlog is numbered in batches,
+ * numbered. The view `sequencer` shows the newest row. While a large backlog is numbered in batches,
  * `target` is the snapshot in progress, and its events up to `doneSeq` are done. Snapshots say nothing
- * about rows up to `baseSeq`, which may be of another cluster. While `restoredSeq` is set, rows after it
+ * about rows up to `baseSeq`, which may come from another cluster. While `restoredSeq` is set, rows after it
  * up to `baseSeq` are being numbered, except rows with a position after `restoredPosition`.
  */
 export const SequencerTickEntity = defineEntity({
@@ -135,11 +135,11 @@ export const SequencerTickEntity = defineEntity({
     baseSeq: p.bigint(),
     restoredSeq: p.bigint().nullable(),
     restoredPosition: p.bigint().nullable(),
-    /** Every row of the outbox that may still have to be numbered is after it. */
+    /** Every row of the outbox that may still have to be numbered is after this `seq`. */
     lowSeq: p.bigint(),
-    /** Every row of the outbox after `lowSeq` has its position after this one. */
+    /** Every row of the outbox after `lowSeq` has a position after this position. */
     lowPosition: p.bigint(),
-    /** The values of both once all transactions before an id have ended: see `sequence_events`. */
+    /** The next values of both, which apply once all transactions before an id have ended: see `sequence_events`. */
     nextLowSeq: p.bigint(),
     nextLowPosition: p.bigint(),
     nextLowXid: p.text().columnType('xid8'),
@@ -156,17 +156,17 @@ export const SequencerTickEntity = defineEntity({
   ],
 })
 
-/** One row: how far events have expired. */
+/** One row: the positions up to which events have expired and are archived. */
 export const RetentionEntity = defineEntity({
   name: 'Retention',
   tableName: 'event_retention',
   properties: {
     id: p.integer().primary().autoincrement(false),
-    /** The position of the last event that has expired: readers get later ones. */
+    /** The position of the last event that has expired. Readers get later events. */
     floor: p.bigint(),
     /** The position up to which events that moved money have archived entries. */
     archived: p.bigint(),
-    /** No instance starts a run before. */
+    /** No instance starts a run before this time. */
     nextRunAt: p.datetime(3),
   },
   checks: [
@@ -175,7 +175,7 @@ export const RetentionEntity = defineEntity({
   ],
 })
 
-/** The position at which each epoch started: cursors of earlier epochs are valid up to there. */
+/** The position at which each epoch started. Cursors of earlier epochs are valid up to this position. */
 export const EpochEntity = defineEntity({
   name: 'Epoch',
   tableName: 'event_epoch',

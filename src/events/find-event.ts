@@ -6,7 +6,7 @@ import type { Queryable } from '../postgres/in-transaction.ts'
 interface FoundEvent {
   readonly id: string
   readonly kind: string
-  /** Empty: no business's. */
+  /** Empty: the event belongs to no business. */
   readonly businessId: string
   readonly live: boolean
   readonly position: bigint
@@ -27,7 +27,7 @@ export async function findEvent(on: Queryable, id: string): Promise<FoundEvent |
   return row && { ...row, position: BigInt(row.position) }
 }
 
-/** Where an event is in the log. */
+/** An event with its position in the log. */
 export interface LoggedEvent {
   readonly eventId: string
   readonly kind: string
@@ -38,7 +38,7 @@ export interface LoggedEvent {
   readonly loggedAtMs: number
 }
 
-/** Whose events to find, and when they occurred. */
+/** The subject whose events to find, and the times at which they occurred. */
 interface Subject {
   readonly subjectId: string
   readonly businessId: string
@@ -47,9 +47,9 @@ interface Subject {
 }
 
 /**
- * The events about a subject that have not expired, in the order of the log. Events are not indexed by their
- * subject: that would cost every payment an entry. Their ids begin with the millisecond in which they occurred,
- * so the summary index of ids finds the few events of that millisecond.
+ * The events about a subject that have not expired, in the order of the log. Events have no index by subject, because it
+ * would cost every payment an entry. Their ids begin with the millisecond in which they occurred, so the summary index of
+ * ids finds the few events of that millisecond.
  */
 export async function findEventsOf(
   on: Queryable,

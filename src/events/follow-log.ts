@@ -1,26 +1,26 @@
 import type { PoolClient } from 'pg'
 import type { Logger } from 'pino'
-import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
+import { inTransaction, KEEPING_PLANS, type Queryable } from '../postgres/in-transaction.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import { type LogState, readLogState } from './log-state.ts'
 
-/** A follower keeps something up to date from the event log, with a position of its own. */
+/** A follower keeps derived rows up to date with the event log. Each follower has a position of its own. */
 export interface LogFollower {
-  /** Identifies its rows in `log_follower`, and it in the log and the metrics. */
+  /** Identifies its rows in `log_follower`, and the follower in log lines and metrics. */
   readonly name: 'figures' | 'settlement' | 'payouts'
-  /** Locks what it writes until the commit. @returns false: another instance follows */
+  /** Locks the rows that the follower writes until the commit. @returns false: another instance follows */
   lock(client: PoolClient): Promise<boolean>
   /**
-   * Takes in the events after a position, up to another one. Its statements are named, so that their plans are kept.
+   * Processes the events after `after`, up to `upTo`. The statements are prepared, so that their plans are kept.
    *
-   * @returns how many there are; fewer than positions if retention deleted some
+   * @returns the number of events; fewer than positions if retention deleted some
    */
   take(client: PoolClient, after: bigint, upTo: bigint): Promise<bigint>
-  /** Called before the commit when it may lack events: some were deleted or set aside, or an epoch began. */
+  /** Called before the commit when the follower may lack events: some were deleted or set aside, or an epoch began. */
   onGap?(client: PoolClient): Promise<void>
 }
 
-/** How far a follower has read, in which epoch, and how many events it could not take in. */
+/** The position and epoch up to which a follower has read, and how many events it has set aside. */
 interface Place {
   readonly position: bigint
   readonly epoch: number
@@ -32,9 +32,9 @@ const EVENTS_MAX = 2_000
 const TURNS_MAX = 500
 
 /**
- * Follows the event log up to its present end. The work and the position are written in one transaction, so
- * each event counts once, wherever an instance stops. An event that the database refuses is set aside: it costs
- * neither the others nor the next call.
+ * Follows the event log up to its present end. The work and the position are written in one transaction, so each event
+ * counts once, wherever an instance stops. An event that the database refuses is set aside, so that it fails neither the
+ * other events nor the next call.
  *
  * @returns whether it reached the end; false also while another instance follows
  */
@@ -52,8 +52,10 @@ export async function followLog(
     ])
     if (epoch === state.epoch && position >= state.end.position) return true
     try {
-      const outcome = await inTransaction(durablePool, (client) =>
-        followNext(client, follower, { state, eventsMax, log: runtime.log }),
+      const outcome = await inTransaction(
+        durablePool,
+        (client) => followNext(client, follower, { state, eventsMax, log: runtime.log }),
+        KEEPING_PLANS,
       )
       if (outcome !== 'more') return outcome === 'end'
       eventsMax = Math.min(2 * eventsMax, EVENTS_MAX)
@@ -77,12 +79,11 @@ async function followNext(
   follower: LogFollower,
   { state, eventsMax, log }: Turn,
 ): Promise<'more' | 'end' | 'busy'> {
-  await keepPlans(client)
   if (!(await follower.lock(client))) return 'busy'
-  // Read after the lock was taken, so it is what the last holder has committed.
+  // Read after the lock was taken, so the place is the last that was committed.
   const from = await readPlace(client, follower)
   const { epoch, end } = state
-  // Another instance was here since the state was read.
+  // Another instance has followed the log since the state was read.
   if (from.epoch > epoch) return 'more'
   if (from.epoch < epoch) {
     await enterEpoch(client, follower, from, { state, eventsMax, log })
@@ -109,8 +110,8 @@ async function followNext(
 }
 
 /**
- * Continues after a failover or a restore. The position, and what the follower wrote, were lost or restored together
- * with the log, so both belong to the log as it is now.
+ * Continues after a failover or a restore. The position and the rows of the follower were lost or restored together with
+ * the log, so they match the present log.
  */
 async function enterEpoch(
   client: PoolClient,
@@ -127,7 +128,7 @@ async function enterEpoch(
   await follower.onGap?.(client)
 }
 
-/** Passes the event after a position, unless another instance has. */
+/** Sets aside the event after a position, unless another instance has passed it. */
 async function setAside(
   { database: { durablePool }, log }: Runtime,
   follower: LogFollower,
@@ -148,22 +149,9 @@ async function setAside(
   })
 }
 
-/** Whether the database refuses what is written: SQLSTATE class 22, data, or 23, integrity. */
+/** Whether the database refused the written rows: SQLSTATE class 22 (data) or 23 (integrity). */
 function isRefusal(error: unknown): boolean {
   return error instanceof Error && 'code' in error && /^2[23]...$/.test(String(error.code))
-}
-
-/**
- * Until the commit, PostgreSQL plans each statement once, and never as a scan of a table that was small then. Without
- * these settings, PostgreSQL plans a statement anew for each range of positions, or keeps a scan until it analyses the
- * table again.
- */
-async function keepPlans(client: PoolClient): Promise<void> {
-  await client.query({
-    name: 'log-follower-plans',
-    text: `select set_config('plan_cache_mode', 'force_generic_plan', true),
-      set_config('enable_seqscan', 'off', true), set_config('jit', 'off', true)`,
-  })
 }
 
 export async function readPlace(
@@ -213,10 +201,10 @@ async function move(
   })
 }
 
-/** How far a follower is behind the log. */
+/** The lag of a follower behind the log. */
 export interface FollowerLag {
   readonly name: LogFollower['name']
-  /** How long ago the first event was logged that it has not read; 0 if there is none. */
+  /** The age of the first logged event that the follower has not read; 0 if there is none. */
   readonly seconds: number
   readonly setAside: number
 }

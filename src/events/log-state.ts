@@ -24,7 +24,7 @@ export async function readLogState(pool: Queryable): Promise<LogState> {
     event_id: string | null
   }>({
     name: 'event-log-state',
-    // The last event by the end of the index: a look-up of its position may be planned as a scan of a small log.
+    // Finds the last event by the end of the index. PostgreSQL could plan a look-up of its position as a scan of a small log.
     text: `select s.epoch, s.position, r.floor, l.event_id
       from sequencer s join event_retention r on r.id = 1
       left join lateral (select position, event_id from event_log order by position desc limit 1) l
@@ -55,11 +55,11 @@ export async function isLogCurrent(pool: Pool): Promise<boolean> {
 }
 
 /**
- * Returns the place of a cursor: a reader continues with the next position.
+ * Returns the place of a cursor, after which a reader continues.
  *
  * @throws Fault invalid_cursor: the text is not a cursor of this service; stale_cursor: events before the cursor are
- * not in the log any more; expired_cursor: events after it have expired. The last two carry a cursor from which it is
- * safe to resume, as the fact `cursor`. unavailable: the database has just failed over
+ * no longer in the log; expired_cursor: events after it have expired. The last two carry a cursor from which it is safe to
+ * resume, as the fact `cursor`. unavailable: the database has just failed over
  */
 export async function placeOf(pool: Pool, text: string, state: LogState): Promise<Cursor> {
   const place = await toEpoch(pool, decodeCursor(text), state)
@@ -74,7 +74,7 @@ export async function placeOf(pool: Pool, text: string, state: LogState): Promis
 }
 
 /**
- * A place of an earlier epoch as a place of the current one, if the log is the same up to it.
+ * Converts a place of an earlier epoch to a place of the current epoch, if the log is unchanged up to it.
  *
  * @throws Fault stale_cursor, unavailable: the database has just failed over
  */
@@ -97,9 +97,9 @@ export async function toEpoch(pool: Pool, place: Cursor, state: LogState): Promi
     })
   }
   const current = await readLogState(pool)
-  // The epoch has begun since the state was read.
+  // A new epoch has begun since the state was read.
   if (current.epoch > epoch) return toEpoch(pool, place, current)
-  // The database was restored to an earlier state. Since when the log differs is not known.
+  // The database was restored to an earlier state, and it is not known from which position the log differs.
   throw staleCursor(epoch, floor)
 }
 
@@ -123,4 +123,48 @@ export function expiredCursor(epoch: number, floor: bigint): Fault {
     'Events after this cursor were deleted; the error details have the oldest valid cursor',
     { facts: { cursor: encodeCursor({ epoch, position: floor, tag: '' }) } },
   )
+}
+
+/** The most waiting rows that are counted, to bound the cost of a scrape. */
+export const ROWS_COUNTED_MAX = 100_000
+
+/** The events that wait for a position in the log. */
+export interface Lag {
+  rows: number
+  /** Seconds since the oldest of them occurred; null if there are none. */
+  seconds: number | null
+  xid_age: string
+  position: string
+  epoch: number
+}
+
+export async function readLag(pool: Pool): Promise<Lag | undefined> {
+  const result = await pool.query<Lag>({
+    name: 'event-lag',
+    text: `select s.position, s.epoch,
+        pg_snapshot_xmax(pg_current_snapshot())::text::bigint
+          - pg_snapshot_xmin(pg_current_snapshot())::text::bigint as xid_age,
+        w.rows, w.seconds
+      from sequencer s, lateral (
+        select count(*)::int as rows,
+          extract(epoch from now() - min(occurred_at))::float8 as seconds
+        from (
+          select occurred_at from outbox
+          where xid >= pg_snapshot_xmax(s.snapshot) and xid < pg_snapshot_xmax(pg_current_snapshot())
+            and seq > greatest(s.done_seq, s.low_seq) limit $1
+        ) waiting
+      ) w`,
+    values: [ROWS_COUNTED_MAX],
+  })
+  return result.rows[0]
+}
+
+/** Seconds since the oldest event that has not expired was logged; undefined if there is none. */
+export async function readLogAge(pool: Pool): Promise<number | undefined> {
+  const result = await pool.query<{ seconds: number }>(
+    `select extract(epoch from clock_timestamp() - logged_at)::float8 as seconds
+      from event_log where position > (select floor from event_retention where id = 1)
+      order by position limit 1`,
+  )
+  return result.rows[0]?.seconds
 }

@@ -1,4 +1,4 @@
-import { create, fromBinary, getOption, toBinary } from '@bufbuild/protobuf'
+import { create, fromBinary, getOption, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import { BinaryReader } from '@bufbuild/protobuf/wire'
 import { type Event, EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
 import {
@@ -15,14 +15,18 @@ import { assert, type FieldFault } from '../core/errors.ts'
 import { type Cursor, encodeCursor, tagOf } from './cursor.ts'
 import type { LogEntry } from './read-log.ts'
 
-/** Encodes an event for the outbox, without its position in the log. */
-export function encodeEvent(event: Event): Uint8Array {
+/**
+ * Encodes an event for the outbox, without its position in the log. `create` does not copy what is a message already, as the
+ * events of payments are.
+ */
+export function encodeEvent(init: MessageInitShape<typeof EventSchema>): Uint8Array {
+  const event = create(EventSchema, init)
   assert(isEventKind(event.kind), `the catalogue has the kind ${event.kind}`)
   return toBinary(EventSchema, event)
 }
 
 /**
- * Adds to a stored event its place in the log and its mode, which older payloads lack.
+ * Adds the place in the log and the mode to a stored event. Older payloads lack the mode.
  *
  * @param epoch the current epoch, for the cursor
  */
@@ -39,7 +43,7 @@ export function toEventMessage(entry: LogEntry, epoch: number): Event {
 }
 
 /**
- * The traceparent of a stored event, read without decoding the event: the relay and the webhooks do so for each.
+ * The traceparent of a stored event, read without decoding the event, because the relay and webhooks need it for each event.
  *
  * @returns undefined if it has none
  */
@@ -81,7 +85,7 @@ export const EVENT_KINDS: readonly EventKindFacts[] = EventKindSchema.values
 /** The kinds that an endpoint may receive. */
 const ENDPOINT_KINDS = EVENT_KINDS.filter(({ audience }) => audience !== EventAudience.SUBSCRIBERS)
 
-/** The kinds that only endpoints receive that request them. */
+/** The kinds that an endpoint receives only if it requests them. */
 export const KINDS_ON_REQUEST: readonly string[] = EVENT_KINDS.filter(
   ({ audience }) => audience === EventAudience.ON_REQUEST,
 ).map(({ name }) => name)
@@ -94,7 +98,7 @@ function isEventKind(name: string): boolean {
   return TYPES.has(name)
 }
 
-/** The `data.type` of the webhooks of a kind; UNKNOWN for one of a later release. */
+/** The `data.type` of the webhooks of a kind; UNKNOWN for a kind of a later release. */
 export function typeOfKind(name: string): string {
   return TYPES.get(name) ?? 'UNKNOWN'
 }

@@ -2,10 +2,10 @@ import { Gauge } from 'prom-client'
 import { registerSampledGauges } from '../core/sampled-gauges.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import { type FollowerLag, readFollowerLags } from './follow-log.ts'
-import { type Lag, ROWS_COUNTED_MAX, readLag } from './lag.ts'
+import { type Lag, ROWS_COUNTED_MAX, readLag } from './log-state.ts'
 import type { Tail } from './tail.ts'
 
-/** The statement is cheap, and events that get no position hold up everything after a payment. */
+/** Read often: the statement is cheap, and events without positions delay everything that follows a payment. */
 const PERIOD_MS = 1_000
 
 /**
@@ -56,7 +56,7 @@ export function registerEventMetrics(
   registerSampledGauges(metrics, () => readFollowerLags(durablePool), [
     {
       name: 'inflow_log_follower_lag_seconds',
-      help: 'Age of the first event of the log that the figures, or the index of due settlements, do not contain.',
+      help: 'Age of the first event of the log that a follower has not read: the figures, the index of due settlements, or the payouts of settlements.',
       labelNames: ['follower'],
       measure: ofFollowers(({ seconds }) => seconds),
     },

@@ -34,10 +34,10 @@ interface Row {
 }
 
 /**
- * Events from a position that have not expired, in order of position, with the epoch of the log at the same time.
- * The partition of an expired event may still be there while the partition of its content is dropped.
+ * Events from a position that have not expired, in order of position, and the epoch of the log in the same snapshot. The
+ * row of an expired event may still exist after the partition with its content was dropped.
  *
- * @returns `epoch`: undefined without events
+ * @returns `epoch`: undefined if there are no events
  */
 export async function readLog(
   pool: Pool,
@@ -61,12 +61,13 @@ export async function readPositions(
   pool: Queryable,
   positions: readonly bigint[],
 ): Promise<LogEntry[]> {
-  // `offset 0` makes the planner use the primary keys, whatever its estimate of the array's length.
+  // `offset 0` makes the planner use the primary keys, whatever length of the array it expects.
   const result = await pool.query<Row>({
     name: 'event-log-read-positions',
+    // "(select …)" hides the values from the planner, which would otherwise make a new plan for each execution.
     text: `select l.position, l.event_id, l.business_id, l.live, l.business_sequence, l.epoch, o.kind,
         round(date_part('epoch', o.occurred_at) * 1000) as occurred_at_ms, o.payload
-      from unnest($1::int8[]) as requested(position)
+      from unnest((select $1::int8[])) as requested(position)
       cross join lateral (select * from event_log where position = requested.position offset 0) l
       cross join lateral (select * from outbox where seq = l.outbox_seq offset 0) o`,
     values: [bigintArray(positions)],
@@ -98,7 +99,7 @@ interface LogPage {
 /** The most events that a page passes over to find events of some kinds. */
 const SCANNED_MAX = 1_000
 
-/** Events of one business and mode after a sequence number, or before one and newest first. */
+/** Events of one business and mode after a sequence number, or before a sequence number, newest first. */
 export async function readBusinessLog(
   pool: Queryable,
   { businessId, live, after = 0n, before, kinds, limit }: BusinessEvents,
@@ -107,7 +108,7 @@ export async function readBusinessLog(
   const from = before ?? after
   const { rows } = await pool.query<{ read_up_to: string | null } & (Row | { event_id: null })>({
     ...(isNewestFirst ? READ_DOWN : READ_UP),
-    // One more than the page has room for shows whether others follow.
+    // One row more than the page has room for shows whether more events follow.
     values: [businessId, live, from, limit + 1, kinds],
   })
   const entries = rows.filter((row) => row.event_id !== null).map(toEntry)
@@ -119,70 +120,57 @@ export async function readBusinessLog(
   return { entries: page, hasMore: true, nextAfter: BigInt(readUpTo) }
 }
 
-// "offset 0" makes both look up one event after the other, and stop when the page is full. `edge` has the last event
-// that was passed over, if the scan ended at its limit.
 const READ_UP = {
   name: 'event-log-read-business',
-  text: `with page as materialized (
-      select * from (
-        select l.position, l.event_id, l.business_id, l.live, l.business_sequence, l.epoch, o.kind,
-          round(date_part('epoch', o.occurred_at) * 1000) as occurred_at_ms, o.payload
-        from event_log l
-        cross join lateral (select * from outbox where seq = l.outbox_seq offset 0) o
-        where l.business_id = $1 and l.live = $2 and l.business_sequence > $3
-          and l.position > (select floor from event_retention where id = 1)
-        order by l.business_sequence limit ${SCANNED_MAX}
-      ) candidate where $5::text[] = '{}' or kind = any($5)
-      order by business_sequence limit $4
-    ), edge as (
-      select case when (select count(*) from page) < $4 then (
-        select business_sequence from event_log l
-        where l.business_id = $1 and l.live = $2 and l.business_sequence > $3
-          and l.position > (select floor from event_retention where id = 1)
-        order by business_sequence offset ${SCANNED_MAX - 1} limit 1
-      ) end as read_up_to
-    )
-    select edge.read_up_to, page.* from edge left join page on true
-    order by business_sequence`,
+  text: businessPage('l.business_sequence > $3', 'asc'),
 }
 
 const READ_DOWN = {
   name: 'event-log-read-business-newest-first',
-  text: `with page as materialized (
+  text: businessPage(
+    'l.business_sequence < coalesce(nullif($3::int8, 0), 9223372036854775807)',
+    'desc',
+  ),
+}
+
+/**
+ * SQL: "offset 0" makes the statement look up one event after the other, and stop when the page is full. `edge` is the last
+ * event that was passed over, if the scan ended at its limit.
+ */
+function businessPage(range: string, order: 'asc' | 'desc'): string {
+  return `with page as materialized (
       select * from (
         select l.position, l.event_id, l.business_id, l.live, l.business_sequence, l.epoch, o.kind,
           round(date_part('epoch', o.occurred_at) * 1000) as occurred_at_ms, o.payload
         from event_log l
         cross join lateral (select * from outbox where seq = l.outbox_seq offset 0) o
-        where l.business_id = $1 and l.live = $2
-          and l.business_sequence < coalesce(nullif($3::int8, 0), 9223372036854775807)
+        where l.business_id = $1 and l.live = $2 and ${range}
           and l.position > (select floor from event_retention where id = 1)
-        order by l.business_sequence desc limit ${SCANNED_MAX}
+        order by l.business_sequence ${order} limit ${SCANNED_MAX}
       ) candidate where $5::text[] = '{}' or kind = any($5)
-      order by business_sequence desc limit $4
+      order by business_sequence ${order} limit $4
     ), edge as (
       select case when (select count(*) from page) < $4 then (
         select business_sequence from event_log l
-        where l.business_id = $1 and l.live = $2
-          and l.business_sequence < coalesce(nullif($3::int8, 0), 9223372036854775807)
+        where l.business_id = $1 and l.live = $2 and ${range}
           and l.position > (select floor from event_retention where id = 1)
-        order by business_sequence desc offset ${SCANNED_MAX - 1} limit 1
+        order by business_sequence ${order} offset ${SCANNED_MAX - 1} limit 1
       ) end as read_up_to
     )
     select edge.read_up_to, page.* from edge left join page on true
-    order by business_sequence desc`,
+    order by business_sequence ${order}`
 }
 
 /** Which events of all businesses to read. */
 interface AllEvents extends Omit<BusinessEvents, 'businessId'> {
-  /** Undefined: those of all businesses, and of none. */
+  /** Undefined: the events of all businesses, and events that belong to no business. */
   readonly businessIds: readonly string[] | undefined
 }
 
-/** The most positions that a page without kinds passes over: that costs little, as their content is not read. */
+/** The most positions that a page without kinds passes over. This costs little, because their content is not read. */
 const POSITIONS_MAX = 10_000
 
-/** Events of a mode after a position, or before one and newest first. */
+/** Events of a mode after a position, or before a position, newest first. */
 export async function readAllEvents(pool: Queryable, events: AllEvents): Promise<LogPage> {
   const { businessIds, live, kinds, limit } = events
   const positionsMax = BigInt(kinds.length === 0 ? POSITIONS_MAX : SCANNED_MAX)
@@ -198,8 +186,8 @@ export async function readAllEvents(pool: Queryable, events: AllEvents): Promise
 }
 
 /**
- * The positions that a page passes over, which have no gaps: after `low`, up to `high`. And where the next page begins
- * if this one has room for all that is among them.
+ * The positions that a page passes over, which have no gaps: after `low`, up to `high`; and the place where the next page
+ * begins if all events among them fit into this page.
  */
 function rangeOf(
   { after = 0n, before }: Pick<AllEvents, 'after' | 'before'>,
@@ -218,24 +206,22 @@ function rangeOf(
 
 const READ_ALL_UP = {
   name: 'event-log-read-all',
-  text: `select l.position, l.event_id, l.business_id, l.live, l.business_sequence, l.epoch, o.kind,
-      round(date_part('epoch', o.occurred_at) * 1000) as occurred_at_ms, o.payload
-    from event_log l
-    cross join lateral (select * from outbox where seq = l.outbox_seq offset 0) o
-    where l.position > $1 and l.position <= $2 and l.live = $3
-      and ($4::text[] is null or l.business_id = any($4)) and ($5::text[] = '{}' or o.kind = any($5))
-    order by l.position limit $6`,
+  text: allPage('asc'),
 }
 
 const READ_ALL_DOWN = {
   name: 'event-log-read-all-newest-first',
-  text: `select l.position, l.event_id, l.business_id, l.live, l.business_sequence, l.epoch, o.kind,
+  text: allPage('desc'),
+}
+
+function allPage(order: 'asc' | 'desc'): string {
+  return `select l.position, l.event_id, l.business_id, l.live, l.business_sequence, l.epoch, o.kind,
       round(date_part('epoch', o.occurred_at) * 1000) as occurred_at_ms, o.payload
     from event_log l
     cross join lateral (select * from outbox where seq = l.outbox_seq offset 0) o
     where l.position > $1 and l.position <= $2 and l.live = $3
       and ($4::text[] is null or l.business_id = any($4)) and ($5::text[] = '{}' or o.kind = any($5))
-    order by l.position desc limit $6`,
+    order by l.position ${order} limit $6`
 }
 
 /** The business of an event of the log; undefined if there is no such event. */
@@ -284,14 +270,14 @@ export async function readPositionBefore(
       text: 'select logged_at < $2 as earlier from event_log where position = $1',
       values: [middle, new Date(sinceMs)],
     })
-    // No row: its partition was dropped meanwhile, so it is earlier than all stored events.
+    // No row: the partition was dropped in the meantime, so the position is before all stored events.
     if (result.rows[0]?.earlier ?? true) from = middle
     else to = middle - 1n
   }
   return from
 }
 
-/** The first position whose event was logged at a time or later; the next one after the end of the log if there is none. */
+/** The first position whose event was logged at a time or later; if there is none, the position after the end of the log. */
 export async function firstPositionAt(pool: Queryable, atMs: number): Promise<bigint> {
   const { end, floor } = await readLogState(pool)
   return (await readPositionBefore(pool, atMs, floor, end.position)) + 1n

@@ -2,12 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import type { Pool } from 'pg'
 import { DAY_MS } from '../core/durations.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
-import {
-  dropPartition,
-  isLocked,
-  LOCKED_MS,
-  listPartitions,
-} from '../postgres/partitions/partitions.ts'
+import { dropPartition, isLocked, LOCKED_MS, listPartitions } from '../postgres/partitions.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import { readLogState } from './log-state.ts'
 import { readPositionBefore } from './read-log.ts'
@@ -17,7 +12,7 @@ const ROWS_MAX = 1_000
 
 const STATEMENTS_MAX = 50_000
 
-/** After each statement it waits this many times as long as the statement took: payments need the disk too. */
+/** After each statement, retention waits this many times as long as it took, because payments need the disk, too. */
 const REST = 3
 
 const REST_MAX_MS = 1_000
@@ -25,41 +20,41 @@ const REST_MAX_MS = 1_000
 /** The interval between runs. */
 const EVERY_MS = 600_000
 
-/** How long an instance has a run to itself; it renews this lease after half of it. */
+/** The lease of a run, during which no other instance runs. The instance renews it after half of this time. */
 const LEASE_MS = 300_000
 
-/** The outbox first: an event of the log is needed as long as the outbox has its content. */
+/** The outbox first, because an event of the log is needed as long as the outbox has its content. */
 const TABLES = ['outbox', 'event_log'] as const
 
 interface Options {
   readonly retentionDays: number
-  /** The last position whose events, and all before it, have their webhook deliveries. */
+  /** The position up to which the webhook deliveries of all events exist. */
   readonly dispatchedUpTo: () => Promise<bigint>
   /** The most events that one statement archives; absent: 1,000. */
   readonly rowsMax?: number
-  /** The pause in milliseconds after a run that left a partition to others who used it; absent: 10 s. */
+  /** The pause in milliseconds after a run that left a partition because others used it; absent: 10 s. */
   readonly lockedMs?: number
 }
 
-/** What a run of the retention did. */
+/** The result of a run of the retention. */
 interface RetentionRun {
-  /** The events that got an archived entry if they moved money, and may be dropped. */
+  /** The number of events that were archived and may be dropped. Those that moved money got an archived entry. */
   readonly archived: number
   readonly dropped: readonly string[]
-  /** Whether it left a partition because others used it. */
+  /** Whether the run left a partition because others used it. */
   readonly inUse: boolean
 }
 
 /** Drops partitions of old events. */
-export interface Retention extends Pick<Loop, 'start' | 'stop'> {
+interface Retention extends Pick<Loop, 'start' | 'stop'> {
   /** Runs once, until done or aborted. */
   run(signal?: AbortSignal): Promise<RetentionRun>
 }
 
 /**
- * Events expire when they are older than the retention and were given to webhooks. A run raises the floor
- * first, so that a reader gets `expired_cursor` rather than a log with missing events; archives what
- * moved money; and drops the partitions that lie below it as a whole. No row is deleted.
+ * Events expire when they are older than the retention and have their webhook deliveries. A run first raises the floor, so
+ * that a reader gets `expired_cursor` rather than a log with missing events. It then archives the events that moved money,
+ * and drops the partitions that are entirely below the floor. It deletes no rows.
  */
 export function createRetention(runtime: Runtime, options: Options): Retention {
   const { clock, log } = runtime
@@ -103,14 +98,14 @@ export function createRetention(runtime: Runtime, options: Options): Retention {
 
 /** The position of the last event that is old enough. Times increase with positions. */
 async function expiredUpTo(runtime: Runtime, options: Options): Promise<bigint> {
-  const { clock } = runtime
+  const { safeClock } = runtime
   const { durablePool } = runtime.database
   const { retentionDays, dispatchedUpTo } = options
   const dispatched = await dispatchedUpTo()
   const { floor, end } = await readLogState(durablePool)
   const last = dispatched < end.position ? dispatched : end.position
   if (last <= floor) return floor
-  return readPositionBefore(durablePool, clock.now() - retentionDays * DAY_MS, floor, last)
+  return readPositionBefore(durablePool, safeClock.now() - retentionDays * DAY_MS, floor, last)
 }
 
 const NOTHING: Omit<RetentionRun, 'archived'> = { dropped: [], inUse: false }
@@ -139,7 +134,7 @@ async function dropPartitions({
 /**
  * Claims a run, so that one instance at a time does the work.
  *
- * @param leaseMs no other run is claimed for so long
+ * @param leaseMs for this long, no other run can be claimed
  */
 export async function claimRun(pool: Pool, nowMs: number, leaseMs: number): Promise<boolean> {
   const { rowCount } = await pool.query(
@@ -154,14 +149,14 @@ async function postponeRun(pool: Pool, atMs: number): Promise<void> {
   await pool.query('update event_retention set next_run_at = $1 where id = 1', [new Date(atMs)])
 }
 
-/** Readers no longer get events up to this position. */
+/** Raises the floor: readers no longer get events up to this position. */
 export async function raiseFloor(pool: Pool, position: bigint): Promise<void> {
   await pool.query('update event_retention set floor = $1 where id = 1 and floor < $1', [position])
 }
 
 /**
- * Archives the next events up to the floor: one that moved money gets an archived entry. In the same
- * commit, the log no longer counts for balances and statements up to there.
+ * Archives the next events up to the floor: an event that moved money gets an archived entry. From the same commit on,
+ * balances and statements read these entries in place of the log.
  *
  * @returns the number of events, including events that moved no money; 0 while another instance archives
  */
@@ -190,7 +185,7 @@ export async function archiveEvents(pool: Pool, rowsMax: number): Promise<number
   return rows[0]?.events ?? 0
 }
 
-/** Deletes the ticks from before the one that shows how far the outbox is archived. */
+/** Deletes the ticks before the tick that shows how far the outbox is archived. */
 async function deleteOldTicks(pool: Pool): Promise<void> {
   await pool.query(
     `delete from sequencer_tick where tick < (

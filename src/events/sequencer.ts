@@ -17,11 +17,6 @@ const SLOW_MS = 100
 /** How long to wait for the tick of another instance. */
 const BUSY_MS = 10
 
-interface Options {
-  /** Called after a tick that appended events to the log. */
-  readonly onAdvance: (lastPosition: bigint) => void
-}
-
 /** The result of a tick. */
 interface Tick {
   readonly numbered: number
@@ -40,8 +35,10 @@ interface Tick {
  * were not visible in the previous one. Any instance may tick; an advisory lock lets one at a time.
  * Before it numbers anything, a tick notices a failover or a restore and begins an epoch. The SQL
  * function is `sequence_events`, in the migrations.
+ *
+ * @param onAdvance called after a tick that appended events to the log
  */
-export function createSequencer(runtime: Runtime, { onAdvance }: Options): Loop {
+export function createSequencer(runtime: Runtime, onAdvance: (lastPosition: bigint) => void): Loop {
   const { log } = runtime
   const observe = watchTicks(runtime)
   return createLoop({
@@ -76,7 +73,7 @@ export function createSequencer(runtime: Runtime, { onAdvance }: Options): Loop 
   })
 }
 
-/** @returns what takes the duration of a tick, in milliseconds, and how many events it numbered */
+/** @returns a function that records the duration of a tick in milliseconds and the number of events that it numbered */
 function watchTicks({ log, metrics }: Runtime): (tookMs: number, numbered: number) => void {
   const durations =
     metrics &&
@@ -103,7 +100,7 @@ function watchTicks({ log, metrics }: Runtime): (tookMs: number, numbered: numbe
 
 /**
  * Begins a new epoch at the end of the log, after a restore that the sequencer could not notice.
- * Events that have no position get one. Payments wait for at most two seconds.
+ * Events without a position get a position. Payments wait for at most two seconds.
  */
 export async function bumpEpoch(pool: Pool, actor: Actor): Promise<{ readonly epoch: number }> {
   return inTransaction(pool, async (client) => {

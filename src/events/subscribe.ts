@@ -25,14 +25,14 @@ import type { Tail } from './tail.ts'
 import type { TailEntry } from './tail-window.ts'
 
 /** How often a stream sends checkpoints, and how long it lasts. */
-export interface StreamTiming {
+export const STREAM_TIMING = {
   /** The interval between checkpoints. */
-  readonly checkpointMs: number
+  checkpointMs: 15_000,
   /** The duration of a stream, varied by up to a tenth; the subscriber then resumes. */
-  readonly streamMs: number
+  streamMs: 30 * 60_000,
 }
 
-export const STREAM_TIMING: StreamTiming = { checkpointMs: 15_000, streamMs: 30 * 60_000 }
+export type StreamTiming = Readonly<typeof STREAM_TIMING>
 
 interface Dependencies {
   readonly tail: Tail

@@ -5,7 +5,7 @@ import type { Cursor } from './cursor.ts'
 const ENTRIES_MAX = 4_096
 const BYTES_MAX = 16 * 1024 * 1024
 
-/** An event for subscribers. All of them share the item, which is built once. */
+/** An event for subscribers. All subscribers share the item, which is built once. */
 export interface TailEntry {
   readonly position: bigint
   readonly tag: string
@@ -29,7 +29,7 @@ export class TailWindow {
     return this.#entries.at(-1)
   }
 
-  /** The next events after a place; undefined if memory does not have the place. */
+  /** The next events after a place; undefined if the place is not in memory. */
   after({ position, tag }: Cursor, limit: number): readonly TailEntry[] | undefined {
     const first = this.#entries[0]
     if (first === undefined) return undefined

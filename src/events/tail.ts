@@ -13,7 +13,7 @@ import { type TailEntry, TailWindow } from './tail-window.ts'
 const READ_MAX = 500
 const TAKE_MAX = 64
 
-/** What a subscriber reads next. */
+/** The events that a subscriber reads next. */
 interface TailPage {
   readonly epoch: number
   readonly entries: readonly TailEntry[]
@@ -41,7 +41,7 @@ export class Tail {
     this.#loop.start()
   }
 
-  /** Call it when the log has grown, or may have. */
+  /** Must be called when the log may have grown. */
   wake(): void {
     this.#grown = true
     if (this.#waiting.size === 0 || this.#refreshing) return
@@ -66,7 +66,7 @@ export class Tail {
     if (page.epoch !== this.#epoch) this.#restart(page.epoch)
     const { last } = this.#window
     const end = page.entries.at(-1)
-    // If memory is empty or behind this reader, it starts again with these events.
+    // If memory is empty or behind this reader, memory starts again with these events.
     if (end !== undefined && (last === undefined || end.position > last.position)) {
       this.#window.clear()
       this.#window.append(page.entries)
@@ -101,7 +101,7 @@ export class Tail {
     return this.#loop.stop()
   }
 
-  /** Reads the events after the last one in memory, while subscribers wait. */
+  /** Reads the events after the last event in memory, while subscribers wait. */
   async #refresh(): Promise<void> {
     try {
       while (this.#grown && this.#waiting.size > 0) {
@@ -156,13 +156,13 @@ export class Tail {
     const next = seen === undefined ? found : found.slice(1)
     const isNext = next[0] === undefined || next[0].position === after.position + 1n
     const isSame = seen === undefined || after.tag === '' || after.tag === tagOf(seen.eventId)
-    // An event that is not there, before one that is, was deleted by retention.
+    // If an event is missing and a later event is stored, retention has deleted the missing event.
     if (epoch === after.epoch && isNext && isSame) return toPage(epoch, next)
     const state = await readLogState(durablePool)
     const place = await toEpoch(durablePool, after, state)
     if (seen !== undefined) checkTag(place, seen.eventId, state)
     if (place.position < state.floor) throw expiredCursor(state.epoch, state.floor)
-    // If the epoch began between the two reads, the next read has the events.
+    // If the epoch began between the two reads, the next read returns the events.
     return toPage(state.epoch, epoch === state.epoch && isNext ? next : [])
   }
 }

@@ -9,12 +9,12 @@ import { canBePaidAt } from '../transactions/transaction.ts'
 export type MoneyReading = Extract<Reading, { kind: 'payment' | 'reversal' }>
 
 /** The result of confirming a reported payment with its bank. */
-export type Confirmation =
+type Confirmation =
   | { readonly kind: 'paid' | 'reversed'; readonly payment: BankPayment }
   | { readonly kind: 'denied' | 'conflict'; readonly cause: string }
   | Extract<Requery, { kind: 'unknown' }>
 
-/** The bank to ask, and the step that asks it. */
+/** The bank to ask, with the trace of the request. */
 interface Asking extends PaymentTrace {
   readonly bank: BankCode
 }

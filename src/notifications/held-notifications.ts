@@ -13,11 +13,7 @@ import type { ShownNotification } from './message.ts'
 import { NotificationEntity } from './notification.entity.ts'
 import { decryptNotification } from './raw-notification.ts'
 
-interface Dependencies {
-  readonly encrypter: Encrypter
-}
-
-/** A notification in whatever state; undefined if there is none. */
+/** A notification in any state; undefined if there is none. */
 export async function findNotification(
   em: EntityManager,
   id: string,
@@ -27,13 +23,13 @@ export async function findNotification(
 }
 
 /**
- * Decrypts a stored notification. The audit log states who saw it.
+ * Decrypts a stored notification. The audit log records who viewed it.
  *
  * Faults: not_found.
  */
 export async function showNotification(
   { database: { orm } }: Runtime,
-  { encrypter }: Dependencies,
+  encrypter: Encrypter,
   id: string,
   actor: Actor,
 ) {
@@ -137,7 +133,7 @@ type WaitingNotification = Pick<
   'id' | 'bank' | 'receivedAtMs' | 'accountNumber' | 'sessionId' | 'amountMinor' | 'cause'
 >
 
-/** The notifications in manual review, oldest first. @param after the id of the last one of the page before */
+/** The notifications in manual review, oldest first. @param after the last id of the previous page */
 export async function listOldestHeld(
   on: Queryable,
   after: string,
@@ -152,7 +148,7 @@ export async function listOldestHeld(
   return rows.map(({ amount, ...row }) => ({ ...row, amountMinor: BigInt(amount) }))
 }
 
-/** How many wait, up to a bound. */
+/** Counts the notifications in manual review, up to `max`. */
 export async function countHeld(on: Queryable, max: number): Promise<number> {
   const { rows } = await on.query<{ count: number }>(
     `select count(*)::int as count from (
@@ -162,12 +158,7 @@ export async function countHeld(on: Queryable, max: number): Promise<number> {
   return rows[0]?.count ?? 0
 }
 
-/** How many notifications are in manual review. */
-export function countInReview(em: EntityManager): Promise<number> {
-  return em.count(NotificationEntity, { state: 'MANUAL_REVIEW' })
-}
-
-/** How many pending notifications were due before a time: no instance with their bank live processes them. */
+/** Counts pending notifications that were due before a time: no instance on which their bank is live processes them. */
 export function countOverdue(em: EntityManager, beforeMs: number): Promise<number> {
   const nextTryAt = { $lt: new Date(beforeMs) }
   return em.count(NotificationEntity, { state: 'PENDING', nextTryAt })
@@ -180,7 +171,7 @@ export async function latestNotificationAt(
 ): Promise<Date | undefined> {
   const [latest] = await em.find(
     NotificationEntity,
-    { bank },
+    { bank, listed: false },
     { fields: ['receivedAt'], orderBy: { receivedAt: 'desc' }, limit: 1 },
   )
   return latest?.receivedAt
@@ -193,10 +184,10 @@ interface PendingOfBank {
   readonly oldestSeconds: number
 }
 
-/** The notifications that are due first; more are not counted. */
+/** The most notifications that are counted, in the order in which they are due. */
 const ROWS_MAX = 10_000
 
-/** The notifications that are not processed yet, by bank: a range of a partial index, bounded. */
+/** Counts the notifications that are not processed yet, by bank: a bounded range of a partial index. */
 async function readPending(pool: Pool): Promise<readonly PendingOfBank[]> {
   const { rows } = await pool.query<PendingOfBank>({
     name: 'bank-notification-read-pending',

@@ -1,14 +1,14 @@
 import type { BankCode, NotificationOutcome } from '../banks/bank.ts'
 import { firstIdAt } from '../core/ids.ts'
-import { bindValues } from '../postgres/bind-values.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import { cutPage, cutScan, readPage } from '../postgres/page-token.ts'
+import { bindValues } from '../postgres/statement.ts'
 import type { ShownNotification } from './message.ts'
 import type { NotificationState } from './notification.entity.ts'
 
 interface ListNotifications {
   readonly bank: BankCode | undefined
-  /** Empty: of any payment. Needs a bank. */
+  /** Empty: any payment. Needs a bank. */
   readonly sessionId: string
   readonly state: NotificationState | undefined
   readonly outcomes: readonly NotificationOutcome[] | undefined
@@ -64,7 +64,7 @@ function rangeOf(
   const range: string[] = []
   if (sessionId !== '') {
     const [session, code] = [bind(sessionId), bind(bank)]
-    // At most banks the session id is the bank's key of a payment; at others the key is stored with it.
+    // At most banks the session id is also the bank's key of a payment; at others the key is stored with the session id.
     range.push(`bank_key = any (array(
       select ${session} union select bank_key from bank_payment_key where session_id = ${session} and bank = ${code}))
       and bank_key <> '' and bank = ${code}`)
@@ -90,7 +90,7 @@ function toShown({ amount, resolvedAtMs, ...row }: Row): ShownNotification {
   return { ...row, amountMinor: BigInt(amount), resolvedAtMs: resolvedAtMs ?? undefined }
 }
 
-/** One page of the notifications in manual review, newest first: they have an index of their own. */
+/** One page of the notifications in manual review, newest first, by an index of their own. */
 export async function listHeld(
   on: Queryable,
   request: Pick<ListNotifications, 'bank' | 'pageSize' | 'pageToken'>,
@@ -114,8 +114,8 @@ export type PaymentNotification = Pick<
 >
 
 /**
- * The notifications of a payment, oldest first. They are not indexed by session, which would cost each of them an
- * entry. The search covers notifications that arrived near the time of the payment and of its recording.
+ * The notifications of a payment, oldest first. Notifications have no index by session, because it would cost each an
+ * entry. The search covers notifications that arrived near the time of the payment or of its recording.
  */
 export async function listOfPayment(
   on: Queryable,

@@ -13,7 +13,7 @@ import type { BankCode, NotificationOutcome } from '../banks/bank.ts'
  */
 export type NotificationState = 'PENDING' | 'PROCESSED' | 'MANUAL_REVIEW'
 
-/** Banks' notifications as received. The same body is stored once. */
+/** Banks' notifications as received. A repeated body is stored once. */
 export const NotificationEntity = defineEntity({
   name: 'BankNotification',
   tableName: 'bank_notification',
@@ -27,7 +27,7 @@ export const NotificationEntity = defineEntity({
     rawEncrypted: p.blob(),
     /** The bank's key of the reported payment; empty if the notification reports none. */
     bankKey: p.text(),
-    /** This and the next two describe the reported payment; empty or 0 if it could not be read. */
+    /** This column and the next two describe the reported payment; empty or 0 if it could not be read. */
     accountNumber: p.text().default(''),
     sessionId: p.text().default(''),
     amountMinor: p.bigint().defaultRaw('0'),
@@ -36,31 +36,29 @@ export const NotificationEntity = defineEntity({
     cause: p.text(),
     /** Whether it was ever refused: not confirmed by the bank, or held. */
     refused: p.boolean().default(false),
-    /** How often it was processed. */
+    /** How many times it was processed. */
     tries: p.integer(),
     /** When the service retries it. */
     nextTryAt: p.datetime(3).nullable(),
     /** When an operator ended its manual review. */
     resolvedAt: p.datetime(3).nullable(),
     note: p.text().default(''),
+    /** True if reconciliation held a payment that the bank listed; the bank did not send it. */
+    listed: p.boolean().default(false),
   },
   uniques: [{ properties: ['bank', 'bodyDigest'] }],
   indexes: [
     { properties: ['receivedAt'] },
     {
       name: 'bank_notification_payment_index',
-      expression: (columns, _table, indexName) =>
-        `create index ${indexName} on "bank_notification" (${columns.bankKey}, ${columns.bank}, ${columns.id}) where bank_key <> ''`,
+      properties: ['bankKey', 'bank', 'id'],
+      where: "bank_key <> ''",
     },
-    {
-      name: 'bank_notification_due_index',
-      expression: (columns, _table, indexName) =>
-        `create index ${indexName} on "bank_notification" (${columns.nextTryAt}) where state = 'PENDING'`,
-    },
+    { name: 'bank_notification_due_index', properties: ['nextTryAt'], where: "state = 'PENDING'" },
     {
       name: 'bank_notification_manual_review_index',
-      expression: (columns, _table, indexName) =>
-        `create index ${indexName} on "bank_notification" (${columns.id}) where state = 'MANUAL_REVIEW'`,
+      properties: ['id'],
+      where: "state = 'MANUAL_REVIEW'",
     },
   ],
   checks: [

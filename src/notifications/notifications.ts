@@ -1,6 +1,6 @@
 import type { Acknowledgement, BankCode, BankNotification } from '../banks/bank.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
-import { addressRanges, parseAddress } from '../core/addresses.ts'
+import { isWithin } from '../core/addresses.ts'
 import { DAY_MS } from '../core/durations.ts'
 import { createLoop } from '../core/loop.ts'
 import type { ObserveBatches } from '../postgres/batcher.ts'
@@ -11,18 +11,6 @@ import {
   type ReceiveDependencies,
 } from './receive-notification.ts'
 import { createFinishProcessing, createStoreNotification, deleteOldNotifications } from './store.ts'
-
-/** Receives the notifications of live banks. */
-export interface Notifications {
-  /** @returns undefined if no bank has this name, or the bank is not live */
-  bankOf(pathName: string): BankCode | undefined
-  /** Whether the bank may send notifications from this address. */
-  allows(bank: BankCode, address: string): boolean
-  /** Processes a notification and returns the response in the bank's format. Never throws. */
-  receive(bank: BankCode, notification: BankNotification): Promise<Acknowledgement>
-  start(): void
-  stop(): Promise<void>
-}
 
 interface Options
   extends Omit<ReceiveDependencies, 'observe' | 'storeNotification' | 'finishProcessing'> {
@@ -37,7 +25,8 @@ interface Options
 const ROWS_MAX = 1_000
 const DELETE_EVERY_MS = 600_000
 
-export function createNotifications(runtime: Runtime, options: Options): Notifications {
+/** Receives the notifications of live banks. */
+export function createNotifications(runtime: Runtime, options: Options) {
   const { durablePool, relaxedPool } = runtime.database
   const { live, observe, observeBatches } = options
   const dependencies: ReceiveDependencies = {
@@ -51,20 +40,21 @@ export function createNotifications(runtime: Runtime, options: Options): Notific
   const allowed = new Map(
     [...live].map(([code, { allowedCidrs }]) => [
       code,
-      allowedCidrs.length > 0 ? addressRanges(allowedCidrs) : undefined,
+      allowedCidrs.length > 0 ? isWithin(allowedCidrs) : () => true,
     ]),
   )
   return {
-    bankOf: (pathName) => [...live.keys()].find((code) => code === pathName.toUpperCase()),
-    allows(bank, address) {
-      const ranges = allowed.get(bank)
-      if (ranges === undefined) return true
-      const parsed = parseAddress(address)
-      const allows = parsed !== undefined && ranges.contains(parsed)
+    /** @returns undefined if no bank has this name, or the bank is not live */
+    bankOf: (pathName: string): BankCode | undefined =>
+      [...live.keys()].find((code) => code === pathName.toUpperCase()),
+    /** Whether the bank may send notifications from this address. */
+    allows(bank: BankCode, address: string): boolean {
+      const allows = allowed.get(bank)?.(address) ?? true
       if (!allows) observe(bank, 'REFUSED')
       return allows
     },
-    receive(bank, notification) {
+    /** Processes a notification and returns the response in the bank's format. Never throws. */
+    receive(bank: BankCode, notification: BankNotification): Promise<Acknowledgement> {
       const served = live.get(bank)
       if (served === undefined) throw new Error(`${bank} is not live`)
       return receive(bank, served, notification)
@@ -76,14 +66,17 @@ export function createNotifications(runtime: Runtime, options: Options): Notific
   }
 }
 
-/** Deletes old processed notifications in batches. Keeps pending ones and ones in manual review. */
-function createRetention({ database: { orm }, clock, log }: Runtime, { retentionDays }: Options) {
+/** Deletes old processed notifications in batches. Keeps pending notifications and notifications in manual review. */
+function createRetention(
+  { database: { orm }, safeClock, log }: Runtime,
+  { retentionDays }: Options,
+) {
   return createLoop({
     name: 'notification retention',
     log,
     everyMs: DELETE_EVERY_MS,
     async turn() {
-      const beforeMs = clock.now() - retentionDays * DAY_MS
+      const beforeMs = safeClock.now() - retentionDays * DAY_MS
       const deleted = await deleteOldNotifications(orm.em.fork(), beforeMs, ROWS_MAX)
       return deleted === ROWS_MAX ? 0 : undefined
     },

@@ -18,8 +18,8 @@ interface KeyedSession {
 }
 
 /**
- * Assigns the session id under which a payment of a bank is recorded: the first one that any source
- * reported for it. Resolves after the commit.
+ * Assigns the session id under which a payment of a bank is recorded: the first session id that any source reported for
+ * it. Resolves after the commit.
  *
  * @returns undefined if another payment of the bank has this session id
  */
@@ -34,9 +34,6 @@ export function createAssignSession(
 ): AssignSession {
   const assign = createIsolatingBatcher({
     run: (calls: readonly SessionCall[]) => assignBatch(durablePool, calls, clock.now()),
-    itemsMax: 256,
-    batchesMax: 2,
-    queueMax: 20_000,
     observers: observeBatches && [observeBatches('payment_sessions')],
   })
   return async ({ bank, bankKey, sessionId }) =>
@@ -50,8 +47,8 @@ async function assignBatch(
 ): Promise<void> {
   const items = calls.map(({ item }) => item)
   const assigned = await assignSessions(pool, items, nowMs).catch((error: unknown) => {
-    // Batches in which two payments claim the sessions of each other's lock in opposite orders. The
-    // error has no code, so the batch is halved; one call alone cannot deadlock.
+    // Two batches have claimed sessions of the same payments in opposite orders. The error has no code, so the batch is
+    // halved and repeated; a call alone cannot deadlock.
     if (isDeadlock(error)) throw new Error('a deadlock over sessions', { cause: error })
     throw error
   })
@@ -62,7 +59,7 @@ async function assignBatch(
     else call.result = { sessionId }
   }
   if (rest.length === 0) return
-  // Assigned by a transaction that was not visible to the statement; or not at all.
+  // The session was assigned by a transaction that was not visible to the statement, or it was not assigned.
   const found = await findSessions(
     pool,
     rest.map(({ item }) => item),
@@ -132,4 +129,17 @@ export async function findSession(
 ): Promise<string | undefined> {
   const [sessionId] = await findSessions(pool, [{ bank, bankKey }])
   return sessionId ?? undefined
+}
+
+/** Whether a payment of the bank has the session id, by the bank's key. */
+export async function isSessionAssigned(
+  pool: Pool,
+  bank: BankCode,
+  sessionId: string,
+): Promise<boolean> {
+  const { rowCount } = await pool.query(
+    'select from bank_payment_key where session_id = $1 and bank = $2',
+    [sessionId, bank],
+  )
+  return rowCount === 1
 }

@@ -15,19 +15,27 @@ import type { Runtime } from '../postgres/runtime.ts'
 import { createSemaphore } from '../postgres/semaphore.ts'
 import { findReportedId } from '../transactions/find-transactions.ts'
 import type { RecordPayment } from '../transactions/record-payment.ts'
-import type { IsReturned } from '../transactions/resolve-unmatched.ts'
+import { type IsReturned, reverseUnmatched } from '../transactions/resolve-unmatched.ts'
 import { reverseTransaction } from '../transactions/reverse-transaction.ts'
 import type { RecordedBy, RecordOutcome, RecordResult } from '../transactions/transaction.ts'
 import { confirmPayment, type MoneyReading } from './confirm-payment.ts'
-import { type AssignSession, findSession } from './payment-sessions.ts'
+import { type AssignSession, findSession, isSessionAssigned } from './payment-sessions.ts'
 import { type Processed, wasRefused } from './store.ts'
 
-/** Reverses a recorded payment that its bank has reversed. A repeat is safe. */
+/** Reverses a recorded or unmatched payment that its bank has reversed. A repeated call is safe. */
 export type ReversePayment = (
   bank: BankCode,
   sessionId: string,
   reason: string,
-) => Promise<'reversed' | 'already reversed' | 'not recorded' | 'imported'>
+) => Promise<Reversed>
+
+/** `refused`: why the payment cannot be reversed, with the id of its transaction or of the unmatched payment. */
+type Reversed =
+  | 'reversed'
+  | 'already reversed'
+  | 'not recorded'
+  | 'imported'
+  | { readonly refused: string }
 
 export interface ProcessDependencies {
   readonly assignSession: AssignSession
@@ -38,21 +46,21 @@ export interface ProcessDependencies {
 }
 
 /** A report of a payment or of its reversal, which its bank has to confirm. */
-export interface Report extends PaymentTrace {
+interface Report extends PaymentTrace {
   readonly bank: BankCode
   readonly served: ServedBank
   readonly reading: Exclude<Reading, { kind: 'unauthenticated' }>
-  /** When this report arrived; for a retry by the service, when it first arrived. */
+  /** When this report arrived; for a retry by the service, when the report first arrived. */
   readonly receivedAtMs: number
   readonly recordedBy: RecordedBy
 }
 
-export interface AuthenticNotification extends Report {
-  /** How often it was processed before. */
+interface AuthenticNotification extends Report {
+  /** How many times it was processed before. */
   readonly tries: number
 }
 
-/** The result of one try, before it is decided whether there is another. */
+/** The result of one try, before the decision about another try. */
 interface TryResult {
   readonly outcome: Exclude<NotificationOutcome, 'UNAUTHENTICATED'>
   readonly cause: string
@@ -68,17 +76,17 @@ const OUTCOMES: Readonly<Record<RecordOutcome, TryResult['outcome']>> = {
   CONFLICT: 'MANUAL_REVIEW',
 }
 
-/** The waits between tries double up to an hour: about two days in all, and about two hours. */
+/** The most tries. The waits double up to an hour: about two days in all, or two hours if the bank does not confirm. */
 const TRIES_MAX = 54
 const TRIES_UNCONFIRMED_MAX = 8
 
-/** The tries do not end before this time after the receipt: repeats by the bank are tries too. */
+/** Tries do not end before this time after the receipt, because repeats by the bank count as tries, too. */
 const TRIED_MIN_MS = 36 * HOUR_MS
 const TRIED_UNCONFIRMED_MIN_MS = HOUR_MS
 
 const BACKOFF = { minMs: 30_000, maxMs: HOUR_MS }
 
-/** Records or reverses the payment of a notification if its bank confirms it. A repeat is safe. */
+/** Records or reverses the payment of a notification if its bank confirms it. A repeated call is safe. */
 export async function processNotification(
   runtime: Runtime,
   dependencies: ProcessDependencies,
@@ -120,8 +128,8 @@ function decide(
 }
 
 /**
- * Asks the bank of a report to confirm it, and records or reverses the payment as the bank describes
- * it. A repeat is safe.
+ * Asks the bank to confirm a report, and records or reverses the payment as the bank describes it. A repeated call is
+ * safe.
  */
 export async function confirmAndRecord(
   runtime: Runtime,
@@ -131,7 +139,7 @@ export async function confirmAndRecord(
   const { reading, served } = report
   if (reading.kind === 'ignored') return { outcome: 'IGNORED', cause: reading.cause }
   if (reading.kind === 'malformed') return { outcome: 'MANUAL_REVIEW', cause: reading.cause }
-  // A payment that was refused once is credited only if the bank confirms it, even if requeries are off by now.
+  // A payment that was ever refused is credited only if the bank confirms it, even if requeries are now turned off.
   const { bankKey } = reading.payment
   const requery =
     served.requery ||
@@ -166,8 +174,7 @@ async function record(
   const { bankKey, accountNumber, amountMinor, payer, narration } = payment
   const sessionId = await assignSession({ ...payment, bank })
   if (sessionId === undefined) {
-    const cause = `session ${payment.sessionId} belongs to another payment than ${bankKey}`
-    return { outcome: 'MANUAL_REVIEW', cause }
+    return { outcome: 'MANUAL_REVIEW', cause: otherPayment(payment.sessionId, bankKey) }
   }
   const incoming = {
     bank,
@@ -187,7 +194,7 @@ async function record(
     const recorded = { outcome: 'UNMATCHED', transaction: undefined } as const
     return { outcome: 'DUPLICATE', cause: 'it was returned to its payer', recorded }
   }
-  // The only call that records payments reported by real banks.
+  // Only this call records payments that real banks report.
   const recorded = await recordPayment(incoming)
   const { outcome } = recorded
   const cause = outcome === 'CONFLICT' ? 'it conflicts with the transaction of its session' : ''
@@ -201,26 +208,43 @@ async function reverse(
   reading: MoneyReading,
   payment: BankPayment,
 ): Promise<TryResult> {
-  const sessionId = await findSession(durablePool, bank, payment.bankKey)
-  if (sessionId === undefined && reading.kind === 'payment') {
-    return { outcome: 'UNCONFIRMED', cause: 'the bank has reversed the payment' }
-  }
+  const { bankKey } = payment
+  const assigned = await findSession(durablePool, bank, bankKey)
+  const sessionId = assigned ?? payment.sessionId
+  const reason = 'the bank has reversed the payment'
+  const unconfirmed = { outcome: 'UNCONFIRMED', cause: reason } as const
+  // A service may have recorded it without the bank's key.
+  const isUnknown = assigned === undefined && reading.kind === 'payment'
   if (reversePayment === undefined) {
+    if (isUnknown) return unconfirmed
     return { outcome: 'MANUAL_REVIEW', cause: `the bank has reversed ${payment.sessionId}` }
   }
-  const reason = 'the bank has reversed the payment'
-  const result = await reversePayment(bank, sessionId ?? payment.sessionId, reason)
+  if (assigned === undefined && (await isSessionAssigned(durablePool, bank, sessionId))) {
+    if (isUnknown) return unconfirmed
+    return { outcome: 'MANUAL_REVIEW', cause: otherPayment(sessionId, bankKey) }
+  }
+  const result = await reversePayment(bank, sessionId, reason)
   if (result === 'reversed') return { outcome: 'RECORDED', cause: '' }
   if (result === 'already reversed') return { outcome: 'DUPLICATE', cause: '' }
   if (result === 'imported') {
     const cause = 'the bank has reversed an imported payment, whose money is in no balance here'
     return { outcome: 'MANUAL_REVIEW', cause }
   }
+  if (result !== 'not recorded') {
+    return { outcome: 'MANUAL_REVIEW', cause: `the bank has reversed ${result.refused}` }
+  }
+  if (isUnknown) return unconfirmed
   return { outcome: 'MANUAL_REVIEW', cause: 'the bank has reversed a payment that is not recorded' }
+}
+
+function otherPayment(sessionId: string, bankKey: string): string {
+  return `session ${sessionId} belongs to another payment than ${bankKey}`
 }
 
 interface Dependencies {
   readonly isSimulated: IsSimulated
+  /** The payout that returned a held payment to its payer. */
+  readonly findPaidReturn: (transactionId: string) => Promise<string | undefined>
   /** The service, as the audit log records it. */
   readonly actor: Actor
 }
@@ -230,21 +254,29 @@ const REVERSALS_MAX = 4
 /** Reverses payments that their banks have reversed. Banks report payments of live mode only. */
 export function createReversePayment(
   runtime: Runtime,
-  { isSimulated, actor }: Dependencies,
+  { isSimulated, findPaidReturn, actor }: Dependencies,
 ): ReversePayment {
-  const reversal = { semaphore: createSemaphore(REVERSALS_MAX) }
+  const semaphore = createSemaphore(REVERSALS_MAX)
   return async (bank, sessionId, reason) => {
     const { durablePool } = runtime.database
     const transactionId = await findReportedId(durablePool, { bank, sessionId }, isSimulated)
-    if (transactionId === undefined) return 'not recorded'
+    if (transactionId === undefined) {
+      return semaphore(() => reverseUnmatched(runtime, { bank, sessionId }, actor))
+    }
     try {
-      await reverseTransaction(runtime, reversal, { transactionId, reason }, actor)
+      await reverseTransaction(runtime, semaphore, { transactionId, reason }, actor)
       return 'reversed'
     } catch (error) {
       if (!(error instanceof Fault)) throw error
-      if (error.reason === 'already_reversed') return 'already reversed'
-      if (error.reason === 'not_reversible') return 'not recorded'
+      if (error.reason === 'already_reversed') {
+        const payoutId = await findPaidReturn(transactionId)
+        if (payoutId === undefined) return 'already reversed'
+        return { refused: `${transactionId}: the payout ${payoutId} returned it` }
+      }
       if (error.reason === 'imported_transaction') return 'imported'
+      if (error.reason === 'not_reversible') {
+        return { refused: `${transactionId}: ${error.message}` }
+      }
       throw error
     }
   }

@@ -1,4 +1,4 @@
-import type { BankNotification } from '../banks/bank.ts'
+import type { BankNotification, BankPayment } from '../banks/bank.ts'
 import type { EncryptedColumn } from '../crypto/encrypted-rows.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 
@@ -16,6 +16,17 @@ export function encryptNotification(
   const stored = Object.entries(headers).filter(([name]) => !OMITTED_HEADERS.has(name))
   const raw = { headers: Object.fromEntries(stored), body: rawBody.toString('base64'), pathSecret }
   return encrypter.encrypt(JSON.stringify(raw), contextOf(id))
+}
+
+/** The body of a payment that the bank listed, in place of a notification. */
+export function listedBody(payment: BankPayment): Buffer {
+  return Buffer.from(JSON.stringify({ ...payment, amountMinor: `${payment.amountMinor}` }))
+}
+
+/** Reads what `listedBody` wrote. */
+export function listedPayment({ rawBody }: BankNotification): BankPayment {
+  const payment = JSON.parse(rawBody.toString('utf8'))
+  return { ...payment, amountMinor: BigInt(payment.amountMinor) }
 }
 
 /** @throws if it was encrypted under an unknown key */

@@ -4,10 +4,12 @@ import type {
   Acknowledgement,
   BankCode,
   BankNotification,
+  BankPayment,
   NotificationOutcome,
   Reading,
 } from '../banks/bank.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
+import { withTimeout } from '../core/concurrency.ts'
 import { newId } from '../core/ids.ts'
 import { createLogSampler } from '../core/log-sampler.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
@@ -21,7 +23,6 @@ import {
   paymentTraceOf,
   type Tracing,
 } from '../core/tracing.ts'
-import { withTimeout } from '../core/with-timeout.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import { withHeldEvent } from './message.ts'
@@ -30,27 +31,37 @@ import {
   type ProcessDependencies,
   processNotification,
 } from './process-notification.ts'
-import { decryptNotification, encryptNotification } from './raw-notification.ts'
+import {
+  decryptNotification,
+  encryptNotification,
+  listedBody,
+  listedPayment,
+} from './raw-notification.ts'
 import {
   claimDueNotifications,
   type DueNotification,
   type FinishProcessing,
+  finishNotifications,
+  insertListed,
   type Processed,
   type StoredNotification,
   type StoreNotification,
 } from './store.ts'
 
-/** How long a bank waits for the response; processing continues after that. */
+/** The longest time before a bank gets a response; processing continues after that. */
 const RESPONSE_TIMEOUT_MS = 20_000
 
-/** Above this, banks are asked to retry: a database that hangs must not exhaust memory. */
-const IN_PROGRESS_MAX = 1_024
+/**
+ * Beyond this number, a bank is asked to retry, so that notifications cannot fill the memory while the database hangs, and a
+ * bank that responds slowly to requeries delays no other.
+ */
+const IN_PROGRESS_MAX = 256
 
-/** How long processing may take beside the call to the bank. */
+/** How long processing may take in addition to the call to the bank. */
 const PROCESSING_MS = 40_000
 
 /** After this, a process that is processing a notification is considered dead. */
-export function processingLeaseMs({ callTimeoutMs }: Pick<ServedBank, 'callTimeoutMs'>): number {
+function processingLeaseMs({ callTimeoutMs }: Pick<ServedBank, 'callTimeoutMs'>): number {
   return callTimeoutMs + PROCESSING_MS
 }
 
@@ -62,7 +73,7 @@ export interface ReceiveDependencies extends ProcessDependencies {
 }
 
 /** Processes a notification and returns the response in the bank's format. Never throws. */
-export type ReceiveNotification = (
+type ReceiveNotification = (
   bank: BankCode,
   served: ServedBank,
   notification: BankNotification,
@@ -76,7 +87,7 @@ export function createReceiveNotification(
   runtime: Runtime,
   dependencies: ReceiveDependencies,
 ): ReceiveNotification {
-  // Any caller can send forgeries.
+  // Sampled, because any caller can send forged notifications.
   const warnUnauthenticated = createLogSampler({
     log: runtime.log,
     level: 'warn',
@@ -86,18 +97,20 @@ export function createReceiveNotification(
     totalMax: 40,
     windowMs: 60_000,
   })
-  let inProgress = 0
+  const inProgress = new Map<BankCode, number>()
+  const add = (bank: BankCode, change: 1 | -1) =>
+    void inProgress.set(bank, (inProgress.get(bank) ?? 0) + change)
   const serveLimited = async (
     bank: BankCode,
     served: ServedBank,
     notification: BankNotification,
     trace: PaymentTrace,
   ): Promise<NotificationOutcome> => {
-    if (inProgress >= IN_PROGRESS_MAX) return 'RETRY'
-    inProgress += 1
-    const serving = serve(runtime, dependencies, bank, served, notification, trace).finally(() => {
-      inProgress -= 1
-    })
+    if ((inProgress.get(bank) ?? 0) >= IN_PROGRESS_MAX) return 'RETRY'
+    add(bank, 1)
+    const serving = serve(runtime, dependencies, bank, served, notification, trace).finally(() =>
+      add(bank, -1),
+    )
     return serveWithTimeout(runtime, bank, serving)
   }
   return async (bank, served, notification) => {
@@ -142,7 +155,7 @@ async function serve(
   const received = { notification: withTrace(notification, trace), reading, receivedAtMs }
   const storing = trace.span?.child('store notification')
   const stored = await inSpan(storing, () => store(dependencies, bank, served, received))
-  // A processed notification stays processed, but the bank may confirm an unconfirmed payment by now.
+  // A processed notification stays processed, except that the bank may by now confirm an unconfirmed payment.
   if (stored.state === 'PROCESSED' && stored.outcome !== 'UNCONFIRMED') {
     return stored.outcome === 'RECORDED' ? 'DUPLICATE' : stored.outcome
   }
@@ -155,7 +168,7 @@ async function serve(
       return failedProcessing(authentic, clock.now())
     },
   )
-  // What must last is committed, so it is acknowledged. Without its result the notification is still
+  // The payment is committed, so the notification is acknowledged even if its result is not stored: it is then still
   // pending, and is processed again.
   const facts = { id, bank, receivedAtMs, ...reportedFacts(reading) }
   const held = withHeldEvent(processed, facts, tries + 1, clock.now())
@@ -210,7 +223,47 @@ function store(
   })
 }
 
-/** Fields that are kept beside the raw notification, so that an operator sees what it is about. */
+/**
+ * Stores a payment that the bank listed and that is not recorded, as if a notification had reported it: the service asks
+ * the bank about it again, or it is held for manual review. The same payment is stored once, whether a notification
+ * reported it or the bank listed it, also after an operator has resolved it.
+ *
+ * @returns whether it was not stored before
+ */
+export type StoreListed = (
+  bank: BankCode,
+  payment: BankPayment,
+  result: { readonly outcome: 'RETRY' | 'MANUAL_REVIEW'; readonly cause: string },
+) => Promise<boolean>
+
+export function createStoreListed(
+  { database: { durablePool }, clock, onCommit }: Runtime,
+  encrypter: Encrypter,
+): StoreListed {
+  return async (bank, payment, { outcome, cause }) => {
+    const nowMs = clock.now()
+    const id = newId('ntf', nowMs)
+    const raw = { headers: {}, rawBody: listedBody(payment), pathSecret: '' }
+    const facts = { id, bank, ...reportedFacts({ kind: 'payment', payment, bound: false }) }
+    const isNew = await insertListed(durablePool, {
+      ...facts,
+      bodyDigest: hash('sha256', raw.rawBody, 'buffer'),
+      receivedAtMs: nowMs,
+      rawEncrypted: encryptNotification(encrypter, id, raw),
+      // If this process dies before the next statement, the service asks the bank again.
+      nextTryAtMs: nowMs + PROCESSING_MS,
+    })
+    if (!isNew) return false
+    if (outcome === 'RETRY') return true
+    const processed = { state: outcome, outcome, cause, nextTryAtMs: undefined }
+    const held = withHeldEvent(processed, { ...facts, receivedAtMs: nowMs }, 1, nowMs)
+    await finishNotifications(durablePool, [{ ...held, id, tries: 1 }])
+    onCommit()
+    return true
+  }
+}
+
+/** The facts of the reported payment, which are stored unencrypted for operators. */
 function reportedFacts(reading: Received['reading']) {
   if (!('payment' in reading)) {
     return { bankKey: '', accountNumber: '', sessionId: '', amountMinor: 0n }
@@ -255,8 +308,8 @@ function traceNotification(
   return paymentTraceOf({ traceparent, span })
 }
 
-/** The trace of a notification that the service retries: it goes on where it was stored. */
-export function traceRetry(
+/** The trace of a notification that the service retries: it continues the stored trace. */
+function traceRetry(
   tracing: Tracing | undefined,
   bank: BankCode,
   { headers: { traceparent } }: BankNotification,
@@ -268,7 +321,7 @@ export function traceRetry(
   return paymentTraceOf({ traceparent, span })
 }
 
-/** Processes a notification: lines of the log have its trace id too. */
+/** Processes a notification in its trace, so that log lines have the trace id. */
 function inTrace<T>({ span, traceparent }: PaymentTrace, process: () => T): T {
   const request = currentRequest()
   const trace = span?.context ?? parseTraceparent(traceparent)
@@ -276,7 +329,7 @@ function inTrace<T>({ span, traceparent }: PaymentTrace, process: () => T): T {
   return inRequest({ ...request, trace_id: trace.traceId }, process)
 }
 
-/** A notification as it is stored: with its trace, so that a retry continues it. */
+/** A notification to be stored with its trace, so that a retry continues the trace. */
 function withTrace(
   notification: BankNotification,
   { traceparent }: PaymentTrace,
@@ -290,14 +343,14 @@ function endReceipt({ span }: PaymentTrace, outcome: string, { status }: Acknowl
   span?.end(status >= 500 ? `${status}` : undefined)
 }
 
-/** How many notifications one turn processes, all of them concurrently. */
+/** The most notifications that one turn processes, all concurrently. */
 const NOTIFICATIONS_MAX = 16
 
 const IDLE_MS = 1_000
 
 /**
- * Retries notifications that could not be processed when they arrived: a bank stops repeating one
- * after a while, although the money has arrived.
+ * Retries notifications that could not be processed when they arrived, because a bank stops repeating a notification after
+ * a while, although the money has arrived.
  */
 export function createRetryNotifications(
   runtime: Runtime,
@@ -307,7 +360,7 @@ export function createRetryNotifications(
   const { clock, log } = runtime
   const { durablePool } = runtime.database
   const banks = [...live.keys()]
-  // One statement claims the notifications of all banks, so for as long as the slowest bank may take.
+  // One statement claims the notifications of all banks, so the lease is as long as the slowest bank may take.
   const leaseMs = Math.max(...[...live.values()].map(processingLeaseMs))
   return createLoop({
     name: 'bank notifications',
@@ -331,18 +384,20 @@ async function retryNotification(
   const { clock, log } = runtime
   const { encrypter, finishProcessing } = dependencies
   const { id, bank, rawEncrypted, receivedAtMs, tries } = stored
-  const { accountNumber, sessionId, amountMinor } = stored
+  const { accountNumber, sessionId, amountMinor, listed } = stored
   const served = live.get(bank)
   if (served === undefined) return
   try {
     const raw = decryptNotification(encrypter, id, rawEncrypted)
-    const read = served.connector.read(raw)
-    // It was authentic on arrival; the bank's credentials have been changed since.
+    const read: Reading = listed
+      ? { kind: 'payment', payment: listedPayment(raw), bound: false }
+      : served.connector.read(raw)
+    // The notification was authentic on arrival, but the bank's credentials have been changed since.
     const reading =
       read.kind === 'unauthenticated'
         ? ({ kind: 'malformed', cause: `no longer authentic: ${read.cause}` } as const)
         : read
-    const recordedBy = 'notification'
+    const recordedBy = listed ? 'reconciliation' : 'notification'
     const authentic = { bank, served, reading, receivedAtMs, recordedBy, tries } as const
     const traced = { ...authentic, ...traceRetry(runtime.tracing, bank, raw) }
     const processed = await inSpan(

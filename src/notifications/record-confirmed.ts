@@ -3,6 +3,7 @@ import type { BankCode } from '../banks/bank.ts'
 import { accessDenied, KEYED_BY_SESSION } from '../banks/bank.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
 import { Fault } from '../core/errors.ts'
+import { growingTo } from '../core/growing-to.ts'
 import { createBatcher } from '../postgres/batcher.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import { createSemaphore, type Semaphore } from '../postgres/semaphore.ts'
@@ -20,23 +21,20 @@ interface Dependencies extends Omit<ProcessDependencies, 'reversePayment'> {
   readonly live: ReadonlyMap<BankCode, ServedBank>
 }
 
-/** How many payments this instance requeries at one bank at once; the rest is for notifications. */
+/** The most payments that this instance requeries at one bank at once. Further capacity is left for notifications. */
 const REQUERIES_MAX = 8
 
-/** No requery is started after this, so that a call gets a response whatever the bank does. */
+/** No requery starts after this time, so that a call gets a response whatever the bank does. */
 const START_MS = 15_000
 
 const RETRY_AFTER_SECONDS = 10
 
-const LOOKUPS = { itemsMax: 256, batchesMax: 2, queueMax: 20_000 }
-
 /**
- * Creates a function that records what internal services report: a payment at a live bank only once
- * the bank confirms it, as the bank describes it. Nothing is kept of a payment that is not confirmed,
- * so the caller keeps it and repeats the call.
+ * Creates a function that records the payments that internal services report. A payment at a live bank is recorded only
+ * once the bank confirms it, and as the bank describes it. A payment that is not confirmed is not stored, so the caller has
+ * to repeat the call.
  *
- * Payments into test accounts are recorded at once, and so are repeats of recorded payments: they
- * credit nothing.
+ * Payments into test accounts, and repeats of recorded payments, which credit nothing, do not wait for the bank.
  *
  * Faults: payment_unconfirmed, bank_key_required, bank_unavailable, and the faults of `recordPayment`.
  */
@@ -47,7 +45,7 @@ export function createRecordConfirmed(
   const { clock } = runtime
   const { durablePool } = runtime.database
   const { live, findOpenAccounts, recordPayment } = dependencies
-  const findAccount = createBatcher({ run: findOpenAccounts, ...LOOKUPS })
+  const findAccount = createBatcher({ run: findOpenAccounts })
   const isFinal = createIsFinal(durablePool)
   const semaphores = new Map<BankCode, Semaphore>()
   for (const bank of live.keys()) semaphores.set(bank, createSemaphore(REQUERIES_MAX))
@@ -72,20 +70,20 @@ export function createRecordConfirmed(
   }
 }
 
-/** An open account, as far as its import goes. */
+/** The part of an open account that shows whether it was imported. */
 interface ImportableAccount {
   readonly id: string
   readonly live: boolean
-  /** Undefined: it was not imported. */
+  /** Undefined: the account was not imported. */
   readonly importedAtMs: number | undefined
 }
 
-/** How many imported accounts are remembered as confirmed. */
+/** The most imported accounts that are cached as confirmed. */
 const CONFIRMED_MAX = 50_000
 
 /**
- * Creates a function that records what internal services report at once, except payments into an imported account
- * at a live bank: until the bank has confirmed one, that the number is ours is only what the import says.
+ * Creates a function that records the payments that internal services report at once, except payments into an imported
+ * account at a live bank: until the bank has confirmed a payment, only the import says that the number is ours.
  *
  * Faults: as `createRecordConfirmed`.
  */
@@ -95,15 +93,14 @@ export function createRecordUnlessImported(
     readonly findOpenAccounts: (
       payments: readonly TokenPayment[],
     ) => Promise<readonly (ImportableAccount | undefined)[]>
-    /** Records once the bank confirms. */
+    /** Records a payment once the bank confirms it. */
     readonly recordConfirmed: RecordTokenPayment
   },
 ): RecordTokenPayment {
   const { durablePool } = runtime.database
   const { live, findOpenAccounts, recordPayment, recordConfirmed } = dependencies
-  const findAccount = createBatcher({ run: findOpenAccounts, ...LOOKUPS })
-  // It grows with its entries: `max` would allocate all places at the start.
-  const confirmed = new LRUCache<string, true>({ maxSize: CONFIRMED_MAX, sizeCalculation: () => 1 })
+  const findAccount = createBatcher({ run: findOpenAccounts })
+  const confirmed = new LRUCache<string, true>(growingTo(CONFIRMED_MAX))
   const awaitsBank = async ({ id, importedAtMs, live: isLive }: ImportableAccount) => {
     if (importedAtMs === undefined || !isLive || confirmed.has(id)) return false
     if (!(await findConfirmedAccounts(durablePool, [{ id, importedAtMs }])).has(id)) return true
@@ -139,7 +136,7 @@ async function confirm(
   const { bank, sessionId, recordedBy, traceparent, span } = payment
   const { outcome, cause, refusal, recorded } = await confirmAndRecord(
     runtime,
-    // A token that may record payments may not reverse them; the bank's own notification does.
+    // A token that may record payments may not reverse them; only the bank's own notification may.
     { ...dependencies, reversePayment: undefined },
     {
       bank,

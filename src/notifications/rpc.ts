@@ -1,27 +1,26 @@
 import type { ServiceImpl } from '@connectrpc/connect'
+import {
+  NotificationResult,
+  NotificationState,
+} from '../../gen/inflow/notification/v1/notification_pb.ts'
 import type { NotificationService } from '../../gen/inflow/notification/v1/notification_service_pb.ts'
-import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { actorOf } from '../auth/caller.ts'
-import { toBankCode } from '../banks/message.ts'
+import { toBankFilter } from '../banks/message.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import type { Runtime } from '../postgres/runtime.ts'
-import { fromTimestamp } from '../protobuf/values.ts'
+import { enumName, enumNames, fromTimestamp } from '../protobuf/values.ts'
 import { resolveHeld, retryHeld, showNotification } from './held-notifications.ts'
 import { listHeld, listNotifications } from './list-notifications.ts'
-import { toNotificationMessage, toNotificationState, toOutcomes } from './message.ts'
-
-interface Dependencies {
-  readonly encrypter: Encrypter
-}
+import { toNotificationMessage } from './message.ts'
 
 /** Banks' notifications that wait for an operator. */
 export function createNotificationRpc(
   runtime: Runtime,
-  dependencies: Dependencies,
+  encrypter: Encrypter,
 ): ServiceImpl<typeof NotificationService> {
   return {
     async listHeldNotifications({ bank, pageSize, pageToken }) {
-      const code = bank === Bank.BANK_UNSPECIFIED ? undefined : toBankCode(bank)
+      const code = toBankFilter(bank)
       const { rows, nextPageToken } = await runtime.database.read((on) =>
         listHeld(on, { bank: code, pageSize, pageToken }),
       )
@@ -30,9 +29,9 @@ export function createNotificationRpc(
     async listNotifications({ bank, state, results, from, to, ...list }) {
       const { sessionId, pageSize, pageToken } = list
       const request = {
-        bank: bank === Bank.BANK_UNSPECIFIED ? undefined : toBankCode(bank),
-        state: toNotificationState(state),
-        outcomes: toOutcomes(results),
+        bank: toBankFilter(bank),
+        state: enumName(NotificationState, state),
+        outcomes: enumNames(NotificationResult, results),
         fromMs: from && fromTimestamp(from),
         toMs: to && fromTimestamp(to),
         sessionId,
@@ -45,7 +44,7 @@ export function createNotificationRpc(
       return { notifications: rows.map(toNotificationMessage), nextPageToken }
     },
     async showNotification({ notificationId }, context) {
-      const shown = await showNotification(runtime, dependencies, notificationId, actorOf(context))
+      const shown = await showNotification(runtime, encrypter, notificationId, actorOf(context))
       return { notification: toNotificationMessage(shown.notification), body: shown.body }
     },
     async retryNotification({ notificationId }, context) {

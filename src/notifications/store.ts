@@ -25,15 +25,15 @@ export interface NewNotification {
   readonly receivedAtMs: number
   readonly rawEncrypted: Buffer
   readonly bankKey: string
-  /** This and the next two describe the reported payment; empty or 0 if it could not be read. */
+  /** This field and the next two describe the reported payment; empty or 0 if it could not be read. */
   readonly accountNumber: string
   readonly sessionId: string
   readonly amountMinor: bigint
-  /** When the service retries it if this process dies. */
+  /** When the service retries the notification if this process dies. */
   readonly nextTryAtMs: number
 }
 
-/** The state of a notification received before. */
+/** A notification that was received before. */
 export interface StoredNotification {
   readonly id: string
   readonly state: NotificationState
@@ -42,7 +42,7 @@ export interface StoredNotification {
 }
 
 /**
- * Stores notifications as pending, in one commit, unless one is stored for the same body.
+ * Stores notifications as pending, in one commit. A notification whose body is already stored is left out.
  *
  * @returns the ids of the new rows
  */
@@ -79,8 +79,39 @@ export async function insertNotifications(
   return new Set(result.rows.map((row) => row.id))
 }
 
+/**
+ * Stores a payment that the bank listed as a pending notification, unless a notification of the payment waits, or was
+ * resolved by an operator.
+ *
+ * @returns whether it was stored
+ */
+export async function insertListed(pool: Pool, row: NewNotification): Promise<boolean> {
+  const { rowCount } = await pool.query(
+    `insert into bank_notification (id, bank, body_digest, received_at, raw_encrypted, bank_key,
+        account_number, session_id, amount_minor, state, outcome, cause, tries, next_try_at, listed)
+      select $1, $2::text, $3, $4, $5, $6::text, $7, $8, $9, 'PENDING', 'RETRY', '', 0, $10, true
+      where not exists (
+        select from bank_notification
+        where bank_key = $6 and bank_key <> '' and bank = $2 and (state <> 'PROCESSED' or resolved_at is not null))
+      on conflict (bank, body_digest) do nothing`,
+    [
+      row.id,
+      row.bank,
+      row.bodyDigest,
+      new Date(row.receivedAtMs),
+      row.rawEncrypted,
+      row.bankKey,
+      row.accountNumber,
+      row.sessionId,
+      row.amountMinor,
+      new Date(row.nextTryAtMs),
+    ],
+  )
+  return rowCount === 1
+}
+
 /** @returns the notifications stored for these bodies, in order; undefined where there is none */
-export async function findNotifications(
+async function findNotifications(
   pool: Pool,
   bodies: readonly Pick<NewNotification, 'bank' | 'bodyDigest'>[],
 ): Promise<readonly (StoredNotification | undefined)[]> {
@@ -110,27 +141,27 @@ export interface Processed {
   readonly cause: string
   /** Undefined unless the state is PENDING. */
   readonly nextTryAtMs: number | undefined
-  /** Set if the state is MANUAL_REVIEW: appended unless the notification was held before. */
+  /** Set if the state is MANUAL_REVIEW. The event is appended unless the notification was held before. */
   readonly heldEvent?: HeldEvent | undefined
 }
 
-/** The event that a notification is held. It belongs to no business, so only operators receive it. */
+/** The event of a held notification. It belongs to no business, so only operators receive it. */
 interface HeldEvent {
   readonly id: string
   readonly occurredAtMs: number
   readonly payload: Uint8Array
 }
 
-/** The result of a notification, and how many tries led to it. */
-export interface Finished extends Processed {
+/** The result of a notification, with the number of its tries. */
+interface Finished extends Processed {
   readonly id: string
   readonly tries: number
 }
 
 /**
- * Stores the results of processing notifications, in one commit, unless one is already processed.
+ * Stores the results of processing notifications, in one commit, except for notifications that are already processed.
  *
- * @param finished each notification once
+ * @param finished contains each notification once
  */
 export async function finishNotifications(
   pool: Pool,
@@ -186,9 +217,12 @@ export type DueNotification = StoredNotification &
   Pick<
     NewNotification,
     'bank' | 'receivedAtMs' | 'rawEncrypted' | 'accountNumber' | 'sessionId' | 'amountMinor'
-  >
+  > & {
+    /** Whether the bank listed the payment: `listedPayment` reads the body. */
+    readonly listed: boolean
+  }
 
-/** Claims due pending notifications until `untilMs`; concurrent instances claim different ones. */
+/** Claims due pending notifications until `untilMs`; concurrent instances claim different notifications. */
 export async function claimDueNotifications(
   pool: Pool,
   banks: readonly BankCode[],
@@ -206,7 +240,7 @@ export async function claimDueNotifications(
       )
       update bank_notification set next_try_at = $3 from due where id = due_id
       returning id, bank, state, outcome, tries, raw_encrypted as "rawEncrypted",
-        account_number as "accountNumber", session_id as "sessionId", amount_minor as amount,
+        account_number as "accountNumber", session_id as "sessionId", amount_minor as amount, listed,
         round(date_part('epoch', received_at) * 1000) as "receivedAtMs"`,
     values: [banks, new Date(nowMs), new Date(untilMs), limit],
   })
@@ -237,7 +271,7 @@ export async function deleteOldNotifications(
 /**
  * Stores a notification as pending, and resolves after the commit.
  *
- * @returns the one stored for this body; a new one has no tries
+ * @returns the notification that is stored for this body; a new notification has no tries
  */
 export type StoreNotification = (row: NewNotification) => Promise<StoredNotification>
 
@@ -247,8 +281,8 @@ type StoreCall = Call<NewNotification, StoredNotification>
 const ITEMS_MAX = 64
 
 /**
- * Creates a function that stores notifications in batches: the ones that arrive while a batch is being
- * written share the next statement and its commit. One that the database refuses fails alone.
+ * Creates a function that stores notifications in batches: notifications that arrive while a batch is being written share
+ * the next statement and its commit. A notification that the database refuses fails alone.
  */
 export function createStoreNotification(
   pool: Pool,
@@ -257,8 +291,6 @@ export function createStoreNotification(
   return createIsolatingBatcher({
     run: (calls: readonly StoreCall[]) => storeBatch(pool, calls),
     itemsMax: ITEMS_MAX,
-    batchesMax: 2,
-    queueMax: 20_000,
     observers: observeBatches && [observeBatches('notifications')],
   })
 }
@@ -278,7 +310,7 @@ async function storeBatch(pool: Pool, calls: readonly StoreCall[]): Promise<void
     pool,
     repeats.map(({ item }) => item),
   )
-  // Only the retention can have deleted it between the two statements.
+  // Only retention can have deleted the notification between the two statements.
   for (const [index, call] of repeats.entries()) call.result = found[index] ?? toNew(call.item)
 }
 
@@ -297,8 +329,8 @@ interface Item {
 /**
  * Creates a function that stores results in batches.
  *
- * @param relaxedPool Its commits do not wait for the disk: a notification whose result is lost is
- * still pending, and processing it again is safe.
+ * @param relaxedPool commits without waiting for the disk: a notification whose result is lost is still pending, and
+ * processing it again is safe
  */
 export function createFinishProcessing(
   relaxedPool: Pool,
@@ -309,15 +341,13 @@ export function createFinishProcessing(
       await finishNotifications(relaxedPool, merge(calls.map(({ item }) => item)))
       for (const call of calls) call.result = true
     },
-    itemsMax: 256,
     batchesMax: 1,
-    queueMax: 20_000,
     observers: observeBatches && [observeBatches('notification_results')],
   })
   return async (id, processed) => void (await finish({ id, processed }))
 }
 
-/** Several results of one notification become what they are when they are stored one by one. */
+/** Merges several results of one notification into the result of storing them one by one. */
 function merge(items: readonly Item[]): readonly Finished[] {
   const byId = new Map<string, Finished>()
   for (const { id, processed } of items) {

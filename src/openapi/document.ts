@@ -4,13 +4,17 @@ import { BANK_FACTS, type BankCode } from '../banks/bank.ts'
 import { createTimeText } from '../core/clock.ts'
 import { EVENT_KINDS, type EventKindFacts } from '../events/message.ts'
 import { listEventKinds } from '../webhooks/list-event-kinds.ts'
-import { commentOf, packageCommentOf } from './comments.ts'
-import { createErrorResponses, ERROR_SCHEMA } from './error-responses.ts'
-import { RESPONSE_HEADERS } from './headers.ts'
+import { createErrorResponses, ERROR_SCHEMA, RESPONSE_HEADERS } from './error-responses.ts'
 import { operationOf, pathOf, SECRET_KEY, tagOf } from './operations.ts'
-import { createSchemas, isAlwaysThere, type Schemas } from './schemas.ts'
+import {
+  commentOf,
+  createSchemas,
+  isAlwaysThere,
+  packageCommentOf,
+  type Schemas,
+} from './schemas.ts'
 
-/** What the operations of a tag are about. */
+/** The descriptions of tags. */
 const TAGS: Readonly<Record<string, string>> = {
   accounts: 'Virtual accounts: dedicated account numbers of your customers.',
   payments: 'Payments into virtual accounts.',
@@ -26,7 +30,7 @@ const BODY = 'inflow.thirdparty.v2.EventBody'
 /**
  * Describes the REST paths and the webhooks of the contract as OpenAPI 3.1.
  *
- * @param files with their comments
+ * @param files the descriptors of files with their comments
  */
 export function toDocument(files: readonly DescFile[]): JsonObject {
   const methods = files.flatMap((file) => file.services.flatMap((service) => service.methods))
@@ -70,7 +74,7 @@ export function toDocument(files: readonly DescFile[]): JsonObject {
   }
 }
 
-/** The comments of the package, of the service and of the body of webhooks. */
+/** The introduction: the comments of the package, the service and the body of webhooks. */
 function introductionOf([first]: readonly DescMethod[], body: DescMessage): string {
   if (!first) throw new Error('the contract has no path')
   const files = body.file
@@ -166,7 +170,7 @@ const RESPONSES: JsonObject = {
   },
 }
 
-/** The fields that webhooks of the kind have. */
+/** The schema of the fields in webhooks of a kind. */
 function dataOf(kind: EventKindFacts, message: DescMessage, schemas: Schemas): JsonObject {
   const always = message.fields.filter(
     (field) =>

@@ -2,10 +2,9 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { DescMethod, JsonObject } from '@bufbuild/protobuf'
 import { REASONS, type Reason } from '../core/errors.ts'
-import { commentOf } from './comments.ts'
-import { responseHeaders } from './headers.ts'
+import { commentOf } from './schemas.ts'
 
-/** What every path may return. */
+/** The errors that every path may return. */
 const OF_EVERY_PATH: readonly Reason[] = [
   'malformed_json',
   'malformed_request',
@@ -23,7 +22,7 @@ const OF_EVERY_PATH: readonly Reason[] = [
   'unavailable',
 ]
 
-/** What requests get that reach no operation. */
+/** The errors of requests that reach no operation. */
 const OF_NO_PATH: readonly Reason[] = ['unknown_path']
 
 /** The body of every error. */
@@ -102,7 +101,7 @@ export function createErrorResponses(): ErrorResponses {
 
 const statusOf = (code: Reason): number => REASONS[code][1]
 
-/** `Error401`; of several codes with a status, one name. */
+/** The name of a response, such as `Error401`. */
 const nameOf = (code: Reason): string =>
   OF_NO_PATH.includes(code) ? `Error${statusOf(code)}-${code}` : `Error${statusOf(code)}`
 
@@ -112,7 +111,7 @@ function sectionOf(sections: ReadonlyMap<Reason, ErrorSection>, code: Reason): E
   return section
 }
 
-/** The codes that the comment of an rpc names, each with what the comment adds; it may be nothing. */
+/** The codes in the comment of an rpc, each with the text that the comment adds, which may be empty. */
 type Causes = ReadonlyMap<Reason, string>
 
 /** Reads `Errors: NOT_FOUND (not_found: the account, or a payment), …`. */
@@ -127,7 +126,7 @@ function causesIn(comment: string): Causes {
         last = code as Reason
         causes.set(last, cause ?? '')
       } else if (last) {
-        // A semicolon within the cause.
+        // The semicolon belongs to the cause.
         causes.set(last, `${causes.get(last)};${part}`)
       }
     }
@@ -155,7 +154,7 @@ function toResponse(status: number, sections: readonly ErrorSection[], causes: C
   }
 }
 
-/** What the catalogue of errors states about a code. */
+/** The section about a code in the catalogue of errors. */
 interface ErrorSection {
   readonly code: Reason
   /** The cause, as Markdown. */
@@ -196,3 +195,60 @@ function readSection(text: string): ErrorSection {
 }
 
 const oneLine = (text: string) => text.replaceAll('\n', ' ').trim()
+
+const text = (description: string, example: string): JsonObject => ({
+  description,
+  schema: { type: 'string', examples: [example] },
+})
+
+const seconds = (description: string): JsonObject => ({
+  description,
+  schema: { type: 'integer', minimum: 0 },
+})
+
+/** The headers of responses, by name. */
+export const RESPONSE_HEADERS: Readonly<Record<string, JsonObject>> = {
+  'X-Request-Id': text(
+    'Id of the request, also in errors and in the log of the service. Quote it when you report an error.',
+    'req_01kah6j1yhsf9h1t2b3c4d5e6f',
+  ),
+  'RateLimit-Limit': text(
+    'How many requests of the key may come at once. Absent, like the next two, if the key has no limit.',
+    '200',
+  ),
+  'RateLimit-Remaining': {
+    description: 'How many requests may come now.',
+    schema: { type: 'integer', minimum: 0 },
+  },
+  'RateLimit-Reset': seconds('Seconds until the limit is full again.'),
+  'Retry-After': seconds('Seconds to wait before the request is sent again.'),
+  'WWW-Authenticate': {
+    description: 'The scheme of the credential.',
+    schema: { type: 'string', const: 'Bearer' },
+  },
+  Allow: { description: 'The method of the path.', schema: { type: 'string', const: 'POST' } },
+  'Idempotent-Replayed': {
+    description:
+      '`true` if the account existed: the request repeats an earlier one, whose response this is. Absent otherwise.',
+    schema: { type: 'string', const: 'true' },
+  },
+}
+
+/** The headers that responses with a status may have. */
+export function responseHeaders(status: number): JsonObject {
+  const names = ['X-Request-Id']
+  // The limit is known only after the key is authenticated.
+  if (![401, 405, 408, 431].includes(status)) {
+    names.push('RateLimit-Limit', 'RateLimit-Remaining', 'RateLimit-Reset')
+  }
+  if (status === 429 || status === 503) names.push('Retry-After')
+  if (status === 401) names.push('WWW-Authenticate')
+  if (status === 405) names.push('Allow')
+  return headerRefs(names)
+}
+
+export function headerRefs(names: readonly string[]): JsonObject {
+  return Object.fromEntries(
+    names.map((name) => [name, { $ref: `#/components/headers/${name}` }] as const),
+  )
+}

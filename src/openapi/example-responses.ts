@@ -1,34 +1,5 @@
-import { create, type DescMessage, type JsonObject, toJson } from '@bufbuild/protobuf'
-import { RequeryResultSchema } from '../../gen/inflow/thirdparty/v2/payment_pb.ts'
-import {
-  PayoutBankPageSchema,
-  PayoutPageSchema,
-  PayoutSchema,
-  ResolvedAccountSchema,
-} from '../../gen/inflow/thirdparty/v2/payout_pb.ts'
-import {
-  SettlementPageSchema,
-  StatementPageSchema,
-} from '../../gen/inflow/thirdparty/v2/settlement_pb.ts'
-import {
-  EventPageSchema,
-  HeldPaymentPageSchema,
-  TransactionPageSchema,
-} from '../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
-import {
-  BalanceSchema,
-  TransactionSchema,
-  VirtualAccountSchema,
-} from '../../gen/inflow/thirdparty/v2/thirdparty_pb.ts'
-import { VirtualAccountPageSchema } from '../../gen/inflow/thirdparty/v2/virtual_account_pb.ts'
-import {
-  DeletedWebhookSchema,
-  DeliveryPageSchema,
-  DeliverySchema,
-  TestEventSchema,
-  WebhookListSchema,
-  WebhookSchema,
-} from '../../gen/inflow/thirdparty/v2/webhook_pb.ts'
+import type { JsonObject, MessageInitShape } from '@bufbuild/protobuf'
+import type { ThirdPartyService } from '../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
 
 const REFERENCE = 'R-ACDEFGHJKMNPQRTWXY34'
 const SESSION_ID = '090286261120100000123456789012'
@@ -157,36 +128,36 @@ const paid = { ...payout, status: 'PAID', sessionId: SESSION_ID, completedAt: AT
 
 const balance = { pending: 1_500.5, available: 4_479, fees: 22.5, currency: CURRENCY }
 
-/** @param data as REST writes it */
-function response<Desc extends DescMessage>(
-  message: string,
-  schema: Desc,
-  data: Parameters<typeof create<Desc>>[1],
-): JsonObject {
-  const json = toJson(schema, create(schema, data), { alwaysEmitImplicit: true }) as JsonObject
-  return { status: true, message, data: json }
+type Methods = typeof ThirdPartyService.method
+
+/** The data of each response, as the contract types it. */
+type Data = {
+  readonly [Name in keyof Methods & string as Capitalize<Name>]?: Extract<
+    MessageInitShape<Methods[Name]['output']>,
+    { data?: unknown }
+  >['data']
 }
 
-/** A response of each REST path, by the name of its rpc. */
+/** The data of a response of each REST path, by the name of its rpc. Fields have their TypeScript names. */
 export const RESPONSES: Readonly<Record<string, JsonObject>> = {
-  GenerateVirtualAccount: response('Account reserved', VirtualAccountSchema, created),
-  GetTransaction: response('Transaction retrieved', TransactionSchema, payment),
-  GetVirtualAccount: response('Account retrieved', VirtualAccountSchema, found),
-  ListTransactions: response('Transactions retrieved', TransactionPageSchema, {
+  GenerateVirtualAccount: created,
+  GetTransaction: payment,
+  GetVirtualAccount: found,
+  ListTransactions: {
     transactions: [settledPayment],
-  }),
-  AcceptPayment: response('Payment accepted', TransactionSchema, {
+  },
+  AcceptPayment: {
     ...held,
     holdState: 'ACCEPTED',
-  }),
-  ReturnPayment: response('Return requested', TransactionSchema, {
+  },
+  ReturnPayment: {
     ...held,
     holdState: 'RETURN_REQUESTED',
-  }),
-  ListHeldPayments: response('Held payments retrieved', HeldPaymentPageSchema, {
+  },
+  ListHeldPayments: {
     transactions: [{ ...held, holdState: 'HELD', payer: PAYER, currency: CURRENCY, narration: '' }],
-  }),
-  ListEvents: response('Events retrieved', EventPageSchema, {
+  },
+  ListEvents: {
     events: [
       {
         event: 'PAYMENT_NOTIFICATION',
@@ -212,21 +183,21 @@ export const RESPONSES: Readonly<Record<string, JsonObject>> = {
     epoch: 1,
     hasMore: false,
     nextAfter: 42,
-  }),
-  GetBalance: response('Balance retrieved', BalanceSchema, { ...balance, reserved: 15_075 }),
-  UpdateVirtualAccount: response('Account updated', VirtualAccountSchema, listed),
-  UpgradeVirtualAccount: response('Account upgraded', VirtualAccountSchema, {
+  },
+  GetBalance: { ...balance, reserved: 15_075 },
+  UpdateVirtualAccount: listed,
+  UpgradeVirtualAccount: {
     ...found,
     customerAccounts: { accounts: [found] },
-  }),
-  CloseVirtualAccount: response('Account closed', VirtualAccountSchema, {
+  },
+  CloseVirtualAccount: {
     ...listed,
     status: 'CLOSED',
-  }),
-  ListVirtualAccounts: response('Accounts retrieved', VirtualAccountPageSchema, {
+  },
+  ListVirtualAccounts: {
     accounts: [listed],
-  }),
-  ListSettlements: response('Settlements retrieved', SettlementPageSchema, {
+  },
+  ListSettlements: {
     settlements: [
       {
         settlementId: SETTLEMENT_ID,
@@ -241,8 +212,8 @@ export const RESPONSES: Readonly<Record<string, JsonObject>> = {
         completedAt: '2026-11-20 06:00:01',
       },
     ],
-  }),
-  GetStatement: response('Statement retrieved', StatementPageSchema, {
+  },
+  GetStatement: {
     openingBalance: { ...balance, pending: 0 },
     entries: [
       {
@@ -254,54 +225,54 @@ export const RESPONSES: Readonly<Record<string, JsonObject>> = {
       },
     ],
     closingBalance: balance,
-  }),
-  CreateWebhook: response('Webhook created', WebhookSchema, {
+  },
+  CreateWebhook: {
     ...webhook,
     secret: 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw',
-  }),
-  ListWebhooks: response('Webhooks retrieved', WebhookListSchema, { webhooks: [webhook] }),
-  UpdateWebhook: response('Webhook updated', WebhookSchema, webhook),
-  DeleteWebhook: response('Webhook deleted', DeletedWebhookSchema, { endpointId: ENDPOINT_ID }),
-  TestWebhook: response('Test event sent', TestEventSchema, { eventId: EVENT_ID }),
-  ListDeliveries: response('Deliveries retrieved', DeliveryPageSchema, {
+  },
+  ListWebhooks: { webhooks: [webhook] },
+  UpdateWebhook: webhook,
+  DeleteWebhook: { endpointId: ENDPOINT_ID },
+  TestWebhook: { eventId: EVENT_ID },
+  ListDeliveries: {
     deliveries: [
       { ...delivery, status: 'FAILED', completedAt: AT, failure: 'the endpoint responded 500' },
     ],
-  }),
-  Redeliver: response('Delivery sent again', DeliverySchema, {
+  },
+  Redeliver: {
     ...delivery,
     status: 'PENDING',
     dueAt: AT,
-  }),
-  SkipDelivery: response('Delivery skipped', DeliverySchema, {
+  },
+  SkipDelivery: {
     ...delivery,
     status: 'FAILED',
     completedAt: AT,
     failure: 'the endpoint responded 500',
-  }),
-  SimulatePayment: response('Payment simulated', TransactionSchema, payment),
-  RequeryTransaction: response('Payments requested from the bank', RequeryResultSchema, {
+  },
+  SimulatePayment: payment,
+  RequeryTransaction: {
     reference: REFERENCE,
     found: 1,
     recorded: 1,
-  }),
-  ListBanks: response('Banks retrieved', PayoutBankPageSchema, {
+  },
+  ListBanks: {
     banks: [{ bankCode: PAYER.bankCode, bankName: PAYER.bankName }],
-  }),
-  ResolveAccountName: response('Account name resolved', ResolvedAccountSchema, {
+  },
+  ResolveAccountName: {
     ...PAYER,
     resolution: 'AYb3kq1mV0xq4nC7gkq0',
     expiresAt: AT,
-  }),
-  CreatePayout: response('Payout requested', PayoutSchema, payout),
-  GetPayout: response('Payout retrieved', PayoutSchema, paid),
-  ListPayouts: response('Payouts retrieved', PayoutPageSchema, { payouts: [paid] }),
-  CancelPayout: response('Payout cancelled', PayoutSchema, {
+  },
+  CreatePayout: payout,
+  GetPayout: paid,
+  ListPayouts: { payouts: [paid] },
+  CancelPayout: {
     ...payout,
     status: 'CANCELLED',
     completedAt: AT,
-  }),
-  RefundTransaction: response('Refund requested', PayoutSchema, {
+  },
+  RefundTransaction: {
     ...payout,
     reference: 'refund-3',
     purpose: 'REFUND',
@@ -311,5 +282,5 @@ export const RESPONSES: Readonly<Record<string, JsonObject>> = {
     narration: `Refund ${SESSION_ID}`,
     refundedTransaction: SESSION_ID,
     refundable: 1_000.5,
-  }),
-}
+  },
+} satisfies Data

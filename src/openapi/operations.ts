@@ -1,29 +1,27 @@
-import type { DescMethod, JsonObject } from '@bufbuild/protobuf'
+import { create, type DescMethod, type JsonObject, toJson } from '@bufbuild/protobuf'
 import { readPolicy } from '../auth/method-policy.ts'
 import { restPath } from '../protobuf/contract-services.ts'
 import { ignoresUnknownFields } from '../server/json.ts'
-import { commentOf } from './comments.ts'
-import type { ErrorResponses } from './error-responses.ts'
+import { type ErrorResponses, headerRefs, responseHeaders } from './error-responses.ts'
 import { RESPONSES } from './example-responses.ts'
-import { headerRefs, responseHeaders } from './headers.ts'
-import type { Schemas } from './schemas.ts'
+import { commentOf, type Schemas, textIn } from './schemas.ts'
 
 /** The name of the security scheme. */
 export const SECRET_KEY = 'secretKey'
 
-/** The path of a method, with a slash at its end; undefined: REST does not have it. */
+/** The path of a method, with a slash at its end; undefined: REST does not have the method. */
 export function pathOf(method: DescMethod): string | undefined {
   const path = restPath(method)
   return path && `${path}/`
 }
 
-/** The tag of a method: what its scopes are about, such as `payments`. */
+/** The tag of a method, which is the subject of its scopes, such as `payments`. */
 export function tagOf(method: DescMethod): string {
   const [scope = ''] = keyPolicyOf(method).scopes
   return scope.split(':')[0] ?? ''
 }
 
-/** The methods whose responses state whether an earlier call did it. */
+/** The methods whose responses state whether they repeat an earlier call. */
 const IDEMPOTENT: ReadonlySet<string> = new Set([
   'GenerateVirtualAccount',
   'CreatePayout',
@@ -37,7 +35,7 @@ export function operationOf(
   errors: ErrorResponses,
 ): JsonObject {
   const { scopes, openToUnscopedKeys } = keyPolicyOf(method)
-  // The responses describe the errors.
+  // Errors are left out, because the responses describe them.
   const comment = (commentOf(method).split('Errors:')[0] ?? '').trim()
   const scope = `Needs the scope ${scopes.map((each) => `\`${each}\``).join(' or ')}`
   const unscoped = openToUnscopedKeys
@@ -49,7 +47,7 @@ export function operationOf(
     tags: [tagOf(method)],
     summary: summaryOf(comment),
     description: `${comment}\n\n${scope}, ${unscoped}`,
-    // Any of the scopes will do.
+    // Any of the scopes is enough.
     security: scopes.map((each) => ({ [SECRET_KEY]: [each] })),
     requestBody: {
       required: true,
@@ -91,10 +89,20 @@ interface Example {
 }
 
 /** @throws Error for a method without an example */
-function exampleOf({ name }: DescMethod): Example {
-  const [request, response] = [REQUESTS[name], RESPONSES[name]]
-  if (!request || !response) throw new Error(`${name} has no example`)
-  return { request, response }
+function exampleOf(method: DescMethod): Example {
+  const { name } = method
+  const [request, data] = [REQUESTS[name], RESPONSES[name]]
+  if (!request || !data) throw new Error(`${name} has no example`)
+  return { request, response: responseTo(method, data) }
+}
+
+/** The response with this data, in the form of REST. The comment of its field `message` states the text. */
+function responseTo({ output }: DescMethod, data: JsonObject): JsonObject {
+  const { message: field } = output.field
+  const message = field && textIn(commentOf(field))
+  if (message === undefined) throw new Error(`${output} states no text`)
+  const response = create(output, { status: true, message, data })
+  return toJson(output, response, { alwaysEmitImplicit: true }) as JsonObject
 }
 
 const ENDPOINT = { endpointId: 'ep_01kah6j1yhsf9h1t2b3c4d5e6f' }

@@ -10,7 +10,7 @@ const plugin = createEcmaScriptPlugin({ name: 'protoc-gen-openapi', version: 'v1
 function generateTs(schema: Schema): void {
   const document = toDocument(schema.files)
   schema.generateFile('openapi.json').print(JSON.stringify(document, null, 1))
-  // Long texts stay on one line and nothing is an alias, so that every reader of YAML reads it.
+  // Long texts stay on one line, and there are no aliases, so that all YAML parsers can read the document.
   const yaml = stringify(document, { lineWidth: 0, aliasDuplicateObjects: false })
   schema.generateFile('openapi.yaml').print(yaml.trimEnd())
 }

@@ -1,25 +1,32 @@
 import {
+  type AnyDesc,
   type DescField,
+  type DescFile,
   type DescMessage,
   getOption,
   type JsonObject,
   ScalarType,
 } from '@bufbuild/protobuf'
 import { FeatureSet_FieldPresence } from '@bufbuild/protobuf/wkt'
+import { getComments, getPackageComments } from '@bufbuild/protoplugin'
+import {
+  type FieldRules,
+  field as fieldOption,
+  message as messageOption,
+  type Rule,
+} from '@bufbuild/protovalidate/gen/buf/validate/validate_pb.js'
 import { decimal } from '../../gen/inflow/type/v1/decimal_pb.ts'
 import { restNameOf } from '../protobuf/values.ts'
-import { commentOf } from './comments.ts'
-import { messageRulesOf, rulesOf } from './rules.ts'
 
-/** Requests and responses of the same message differ: what is required, and how decimals are written. */
+/** The schemas of a message differ between requests and responses: required fields, and the format of decimals. */
 type Side = 'request' | 'response'
 
-/** The schemas of messages, each made once, as REST reads and writes them. */
+/** The schemas of messages in the form of REST, each created once. */
 export interface Schemas {
   readonly components: JsonObject
   /** @param strict whether unknown fields are refused */
   request(message: DescMessage, strict: boolean): JsonObject
-  /** Each response of a call has all its fields: `status`, `message` and `data`. */
+  /** The schema of a response. A response always has all of its fields: `status`, `message` and `data`. */
   response(message: DescMessage): JsonObject
   /** A field of a response, with its comment. */
   responseField(field: DescField): JsonObject
@@ -35,7 +42,7 @@ export function createSchemas(): Schemas {
 
   const refTo = (message: DescMessage, name: string, make: () => JsonObject): JsonObject => {
     if (!Object.hasOwn(components, name)) {
-      // In place before its fields, so that a schema comes before the schemas that it refers to.
+      // Added before its fields are read, so that a schema comes before the schemas to which it refers.
       components[name] = {}
       components[name] = { description: commentOf(message), ...make() }
     }
@@ -43,7 +50,7 @@ export function createSchemas(): Schemas {
   }
 
   const nested = (message: DescMessage, side: Side): JsonObject => {
-    // The business's own data: texts by keys that it chose.
+    // The business's own data: strings by keys that the business chose.
     if (message.typeName === STRUCT) {
       return { type: 'object', additionalProperties: { type: 'string' } }
     }
@@ -106,7 +113,7 @@ export function createSchemas(): Schemas {
 
 const isRequired = (field: DescField): boolean => rulesOf(field).required
 
-/** Fields with presence are absent where they do not apply. */
+/** Whether a field is always present. Fields with explicit presence are absent if they do not apply. */
 export function isAlwaysThere({ presence }: DescField): boolean {
   return presence === FeatureSet_FieldPresence.IMPLICIT
 }
@@ -114,8 +121,13 @@ export function isAlwaysThere({ presence }: DescField): boolean {
 /** The value that a comment states: `Always true.`, or `"Account reserved".` */
 function valueIn(comment: string): JsonObject {
   if (comment === 'Always true.') return { const: true }
-  const text = /^"([^"]*)"\.$/.exec(comment)?.[1]
+  const text = textIn(comment)
   return text === undefined ? {} : { examples: [text] }
+}
+
+/** The text that a comment quotes, and nothing else; undefined: it quotes none. */
+export function textIn(comment: string): string | undefined {
+  return /^"([^"]*)"\.$/.exec(comment)?.[1]
 }
 
 const SCALARS: Readonly<Partial<Record<ScalarType, JsonObject>>> = {
@@ -152,7 +164,7 @@ function scalarOf(scalar: ScalarType, field: DescField): JsonObject {
   return schema
 }
 
-/** The keywords of rules about items and values join their types. */
+/** Merges keywords into a schema; keywords about items and values are merged into their schemas. */
 function merge(schema: JsonObject, keywords: JsonObject): JsonObject {
   const merged: JsonObject = { ...schema }
   for (const [keyword, value] of Object.entries(keywords)) {
@@ -170,4 +182,164 @@ function isObject(value: unknown): value is JsonObject {
 /** `must be 11 digits` → `Must be 11 digits.` */
 function sentence(note: string): string {
   return `${note.charAt(0).toUpperCase()}${note.slice(1)}.`
+}
+
+/** The validation rules of a field. */
+interface Rules {
+  readonly required: boolean
+  /** Keywords of JSON Schema. */
+  readonly keywords: JsonObject
+  /** The rules that JSON Schema cannot state, as sentences. */
+  readonly notes: readonly string[]
+}
+
+/** @throws Error for a kind of rule without a translation, so that the document never lacks a rule */
+function rulesOf(field: DescField): Rules {
+  const rules = getOption(field, fieldOption)
+  const { keywords, notes } = translate(rules)
+  const nonEmpty = isText(field) && rules.required && !('pattern' in keywords || 'enum' in keywords)
+  return {
+    required: rules.required,
+    keywords: nonEmpty ? { minLength: 1, ...keywords } : keywords,
+    notes,
+  }
+}
+
+/** The rules over several fields of a message, as texts that begin with the field at fault. */
+function messageRulesOf(message: DescMessage): string[] {
+  return getOption(message, messageOption).cel.map(({ id, message: text }) => {
+    const field = message.fields.find(({ name }) => name === id.split('.')[0])
+    if (!field) throw new Error(`rule ${id} of ${message.typeName} begins with no field`)
+    return `\`${field.jsonName}\` ${text}`
+  })
+}
+
+function isText(field: DescField): boolean {
+  return field.fieldKind === 'scalar' && field.scalar === ScalarType.STRING
+}
+
+interface Translation {
+  readonly keywords: JsonObject
+  readonly notes: readonly string[]
+}
+
+function translate(rules: FieldRules): Translation {
+  const typed = translateTyped(rules)
+  const cel = rules.cel.map(translateCel)
+  return {
+    keywords: Object.assign({}, typed.keywords, ...cel.map(({ keywords }) => keywords)),
+    notes: [...typed.notes, ...cel.flatMap(({ notes }) => notes)],
+  }
+}
+
+/** The JSON Schema keywords for rules of protovalidate. */
+const KEYWORDS: Readonly<Record<string, string>> = {
+  minLen: 'minLength',
+  maxLen: 'maxLength',
+  pattern: 'pattern',
+  gte: 'minimum',
+  lte: 'maximum',
+  minItems: 'minItems',
+  maxItems: 'maxItems',
+  unique: 'uniqueItems',
+  minPairs: 'minProperties',
+  maxPairs: 'maxProperties',
+}
+
+function translateTyped({ type }: FieldRules): Translation {
+  const keywords: JsonObject = {}
+  const notes: string[] = []
+  if (type.case === undefined) return { keywords, notes }
+  const nest = (keyword: string, rules: FieldRules | undefined) => {
+    if (!rules) return
+    const inner = translate(rules)
+    if (Object.keys(inner.keywords).length > 0) keywords[keyword] = inner.keywords
+    notes.push(...inner.notes)
+  }
+  // The bounds of numbers are in oneofs of the rules.
+  const { greaterThan, lessThan, items, keys, values, $typeName, $unknown, ...own } =
+    type.value as unknown as Record<string, unknown>
+  for (const bound of [greaterThan, lessThan] as { case?: string; value?: unknown }[]) {
+    if (bound?.case) own[bound.case] = bound.value
+  }
+  nest('items', items as FieldRules | undefined)
+  nest('propertyNames', keys as FieldRules | undefined)
+  nest('additionalProperties', values as FieldRules | undefined)
+  for (const [name, value] of Object.entries(own)) {
+    if (isUnset(value)) continue
+    const keyword = KEYWORDS[name]
+    if (keyword === undefined) throw new Error(`the rule ${type.case}.${name} has no translation`)
+    keywords[keyword] = typeof value === 'bigint' ? Number(value) : (value as never)
+  }
+  return { keywords, notes }
+}
+
+function isUnset(value: unknown): boolean {
+  if (typeof value === 'object' && value !== null) return Object.values(value).every(isUnset)
+  return value === undefined || value === false || value === 0 || value === 0n || value === ''
+}
+
+/**
+ * CEL expressions that JSON Schema can express, in the form that the contract uses. An empty text equals
+ * an absent field, so the schemas leave it out.
+ */
+const EXPRESSIONS: readonly (readonly [RegExp, (text: string) => JsonObject])[] = [
+  [/^(?:this == '' \|\| )?this\.matches\('([^']*)'\)$/, toPattern],
+  [/^this in \[(.*)\]$/, (list) => ({ enum: textsOf(list) })],
+  [/^this\.size\(\) <= (\d+)$/, (text) => ({ maxLength: Number(text) })],
+  [/^this\.(isEmail)\(\)$/, () => ({ format: 'email' })],
+  [/^this >= (\d+)$/, (text) => ({ minimum: Number(text) })],
+  [/^this <= (\d+)$/, (text) => ({ maximum: Number(text) })],
+]
+
+function translateCel({ expression, message }: Rule): Translation {
+  const parts = expression.includes('(this.') ? [expression] : expression.split(' && ')
+  const keywords: JsonObject = {}
+  for (const part of parts) {
+    const known = EXPRESSIONS.find(([pattern]) => pattern.test(part))
+    if (!known) return { keywords: {}, notes: [message] }
+    Object.assign(keywords, known[1](known[0].exec(part)?.[1] ?? ''))
+  }
+  return { keywords, notes: [] }
+}
+
+/**
+ * Replaces a pattern with Unicode property classes: Python's `re` has no `\p{…}`, and generated JavaScript clients compile
+ * patterns without the flag that `\p` needs. This pattern refuses control characters and line breaks; the service also
+ * refuses invisible characters.
+ */
+const WITHOUT_CONTROLS = '^[^\\u0000-\\u001f\\u007f-\\u009f\\u2028\\u2029]*$'
+
+/** @param literal a string literal of CEL */
+function toPattern(literal: string): JsonObject {
+  // CEL has the escapes of JavaScript except `\U`.
+  const pattern = literal.replaceAll('\\\\', '\\').replaceAll(/\\U000(\w{5})/g, '\\u{$1}')
+  // The bounds of a repeated character class are also stated as lengths, which more tools understand; of a group, only the
+  // lower bound is.
+  const [, of, min, max] = /^\^(\[(?:[^\]\\]|\\.)*\]|\(.*\))\{(\d+),(\d+)\}\$$/.exec(pattern) ?? []
+  return {
+    ...(max !== undefined && min !== '0' && { minLength: Number(min) }),
+    ...(max !== undefined && of?.startsWith('[') && { maxLength: Number(max) }),
+    pattern: pattern.includes('\\p{') ? WITHOUT_CONTROLS : pattern,
+  }
+}
+
+function textsOf(list: string): string[] {
+  return [...list.matchAll(/'([^']*)'/g)].map(([, text = '']) => text).filter((text) => text !== '')
+}
+
+/** The comment above an element of the contract, as Markdown: its paragraphs, each on one line. */
+export function commentOf(desc: Exclude<AnyDesc, DescFile>): string {
+  return toMarkdown(getComments(desc).leading)
+}
+
+/** The comment above the package of a file. */
+export function packageCommentOf(file: DescFile): string {
+  return toMarkdown(getPackageComments(file).leading)
+}
+
+/** Joins the lines of paragraphs. Lists and code, whose lines begin with a mark or are indented, keep their lines. */
+function toMarkdown(comment: string | undefined): string {
+  const text = (comment ?? '').replaceAll(/^ /gm, '').trim()
+  return text.replaceAll(/(?<=\S)\n(?=[^\s\-|])/g, ' ')
 }

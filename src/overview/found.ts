@@ -1,5 +1,5 @@
 import type { StoredAccount } from '../accounts/account.ts'
-import type { searchTokens } from '../auth/tokens/tokens.ts'
+import type { searchTokens } from '../auth/tokens.ts'
 import { BANK_FACTS, type BankCode } from '../banks/bank.ts'
 import type { searchBusinesses } from '../businesses/get-business.ts'
 import type { searchKeys } from '../businesses/keys.ts'
@@ -40,13 +40,13 @@ export interface Found {
   readonly id: string
   readonly title: string
   readonly subtitle: string
-  /** Empty: it belongs to none. */
+  /** Empty: it belongs to no business. */
   readonly businessId: string
   readonly atMs: number
   readonly amountMinor?: bigint
   readonly status?: string
   readonly bank?: BankCode
-  /** False for what has no mode, too. */
+  /** Also false for results that have no mode. */
   readonly live: boolean
   readonly reference?: string
 }
@@ -90,7 +90,7 @@ export function fromAccount(account: StoredAccount): Found {
   }
 }
 
-/** The customer whom an account was opened for: a business knows them by the address. */
+/** The customer for whom an account was opened. A business identifies customers by their e-mail address. */
 export function fromCustomer(account: StoredAccount): Found {
   const { businessId, live, email, firstName, lastName, createdAtMs } = account
   const title = `${firstName} ${lastName}`
@@ -245,7 +245,7 @@ export function fromUnmatched(payment: StoredUnmatched): Found {
   }
 }
 
-export function fromConflict(conflict: ListedConflict, live: boolean): Found {
+export function fromConflict(conflict: ListedConflict): Found {
   const { bank, recorded } = conflict
   return {
     kind: 'PAYMENT_CONFLICT',
@@ -256,7 +256,7 @@ export function fromConflict(conflict: ListedConflict, live: boolean): Found {
     atMs: conflict.createdAt.getTime(),
     amountMinor: conflict.amountMinor,
     bank,
-    live,
+    live: recorded.live,
     reference: conflict.transaction,
   }
 }

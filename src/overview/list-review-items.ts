@@ -14,8 +14,8 @@ import { invalidPageToken, pageTokenOf, readPage } from '../postgres/page-token.
 import type { Runtime } from '../postgres/runtime.ts'
 import { countOverdueBalances, listOverdue } from '../settlement/overdue.ts'
 import { countWaitingConflicts, listOldestConflicts } from '../transactions/conflicts.ts'
-import { countWaitingUnmatched, listOldestUnmatched } from '../transactions/unmatched-store.ts'
-import { countHeld, listOldestHeld } from '../transactions/variance/list-held.ts'
+import { countWaitingUnmatched, listOpenUnmatched } from '../transactions/unmatched-store.ts'
+import { countHeld, listHeldBy } from '../transactions/variance/list-held.ts'
 import { countUnhealthy, listUnhealthy } from '../webhooks/endpoints/list-unhealthy.ts'
 import * as items from './review-items.ts'
 import {
@@ -31,33 +31,33 @@ import type { Scope } from './scope.ts'
 
 interface ListReviewItems {
   readonly scope: Scope
-  /** Empty: all that the caller may see. */
+  /** Empty: all kinds that the caller may see. */
   readonly kinds: readonly ReviewKind[]
   readonly pageSize: number
   readonly pageToken: string
 }
 
-/** How many items of a kind wait. */
+/** The number of waiting items of a kind. */
 export interface ReviewCount {
   readonly kind: ReviewKind
   readonly count: number
-  /** Whether there are more. */
+  /** Whether there are more items than `count`. */
   readonly more: boolean
 }
 
 interface ReviewPage {
   readonly items: readonly ReviewItem[]
   readonly nextPageToken: string
-  /** On the first page; undefined on others. */
+  /** Only on the first page. */
   readonly counts: readonly ReviewCount[] | undefined
 }
 
-/** The place of a kind whose list is at its end. */
+/** Marks, in a page token, that the list of a kind has ended. */
 const ENDED = '~'
 
 /**
- * One page of what waits for a decision, oldest first. Every kind has a list and an index of its own; a page merges
- * their heads, and its token names a place in each list.
+ * One page of the items that wait for a decision, oldest first. Every kind has a list and an index of its own. A page merges
+ * the oldest items of all lists, and its token names a position in each list.
  *
  * @throws Fault validation_failed (the page token)
  */
@@ -88,7 +88,7 @@ export async function listReviewItems(
   }
 }
 
-/** Adds the accounts of items, the names of businesses, and for operators assignees and notes, by one statement. */
+/** Adds the accounts and business names of items, and for operators the assignees and notes, by one statement. */
 async function describeItems(
   on: Queryable,
   found: readonly ReviewItem[],
@@ -113,7 +113,7 @@ async function describeItems(
       from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::boolean[], $6::text[], $7::text[])
           with ordinality as k(business_id, reference, account_number, bank, live, kind, id, at)
         left join review_note n on $8 and n.kind = k.kind and n.item_id = k.id and n.live = k.live
-        -- By look-ups of the two unique indexes.
+        -- Two look-ups, each in a unique index.
         left join lateral (
           select * from account where reference = k.reference
           union all
@@ -142,7 +142,7 @@ async function describeItems(
   })
 }
 
-/** How many items wait, by kind: those kinds of which any does. */
+/** Counts the waiting items by kind. Kinds without items are left out. */
 export async function countReviewItems(
   { read }: Database,
   scope: Scope,
@@ -165,15 +165,15 @@ function kindsOf(scope: Scope, kinds: readonly ReviewKind[]): ReadonlySet<Review
 
 /** The next items of one kind. */
 interface KindList {
-  /** The place before them. */
+  /** The position before the items. */
   readonly place: string
   /** Oldest first. */
   readonly items: readonly ReviewItem[]
-  /** The place after them. */
+  /** The position after the items. */
   readonly end: string
 }
 
-/** The oldest heads of the lists, one after another. No item is passed over, whatever its time. */
+/** Merges the lists, always taking the oldest first item. It skips no item, even if the times of a list are not in order. */
 function mergeOldest(lists: readonly KindList[], limit: number): readonly ReviewItem[] {
   const rest = lists.map(({ items }) => [...items])
   const merged: ReviewItem[] = []
@@ -198,7 +198,7 @@ function placeAfter({ place, items, end }: KindList, shown: readonly ReviewItem[
 interface Found {
   /** Oldest first. */
   readonly items: readonly ReviewItem[]
-  /** The place up to which it scanned, if it stopped before the end of the list. */
+  /** The position up to which the list was scanned, if the scan stopped before the end of the list. */
   readonly readUpTo?: string | undefined
 }
 
@@ -212,7 +212,7 @@ interface Source {
 /** The most items of a kind that are counted. */
 const COUNT_MAX = 1_000
 
-/** What no business has, and only live mode. */
+/** Whether a scope includes items that belong to no business. Such items exist only in live mode. */
 const ofNoBusiness = ({ businessIds, live }: Scope) => businessIds === undefined && live !== false
 
 const NOTHING: Found = { items: [] }
@@ -222,7 +222,12 @@ const SOURCES: Readonly<Record<ReviewKind, Source>> = {
   UNMATCHED_PAYMENT: {
     async list(on, scope, after, limit) {
       if (!ofNoBusiness(scope)) return NOTHING
-      const { payments, readUpTo } = await listOldestUnmatched(on, after, limit)
+      const { payments, readUpTo } = await listOpenUnmatched(
+        on,
+        { order: 'oldest' },
+        after || undefined,
+        limit,
+      )
       return { items: payments.map(items.ofUnmatched), readUpTo }
     },
     count: async (on, scope, max) => (ofNoBusiness(scope) ? countWaitingUnmatched(on, max) : 0),
@@ -250,7 +255,7 @@ const SOURCES: Readonly<Record<ReviewKind, Source>> = {
   },
   HELD_PAYMENT: {
     list: async (on, scope, after, limit) => ({
-      items: (await listOldestHeld(on, scope, after, limit)).map(items.ofHeld),
+      items: (await listHeldBy(on, scope, 'asc', after, limit)).map(items.ofHeld),
     }),
     count: countHeld,
   },
@@ -296,7 +301,7 @@ const SOURCES: Readonly<Record<ReviewKind, Source>> = {
   },
 }
 
-/** @returns the parts of a place; none for the beginning */
+/** @returns the parts of a position; empty at the beginning */
 function readKey(key: string, format: RegExp): readonly string[] {
   if (key === '') return []
   const match = format.exec(key)
@@ -313,7 +318,7 @@ interface Waiting {
 /** Operators are on call for live mode. */
 const SCOPE: Scope = { businessIds: undefined, live: true, isOperator: true }
 
-/** Two statements for each kind: less often than the others. */
+/** A sample takes two statements for each kind, so it is read less often than other gauges. */
 const PERIOD_MS = 10_000
 
 /** How many items of each kind wait in live mode, and how long the oldest has waited. */
@@ -330,7 +335,7 @@ async function readWaiting({ read }: Database, nowMs: number): Promise<readonly 
   )
 }
 
-/** Registers what waits for a decision of an operator. */
+/** Registers the gauges of the items that wait for a decision of an operator. */
 export function registerReviewMetrics({ metrics, database, clock }: Runtime): void {
   const gauge = (name: string, help: string, measure: (of: Waiting) => number) => ({
     name,

@@ -36,8 +36,8 @@ import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.t
 import packageJson from '../../package.json' with { type: 'json' }
 import { fromBankCode } from '../banks/message.ts'
 import { assert } from '../core/errors.ts'
-import { toPayoutMessage } from '../payouts/message.ts'
-import { toInt64, toTimestamp } from '../protobuf/values.ts'
+import { payoutShown, toPayoutMessage } from '../payouts/message.ts'
+import { toInt64, toOptionalTimestamp, toTimestamp } from '../protobuf/values.ts'
 import { toRunMessage } from '../reconciliation/message.ts'
 import {
   toConflictMessage,
@@ -46,9 +46,9 @@ import {
 } from '../transactions/message.ts'
 import type { StoredAttempt } from '../webhooks/deliveries/delivery.ts'
 import { toAttemptMessage, toDeliveryMessage } from '../webhooks/message.ts'
-import type { HourFigures } from './figures/read-hours.ts'
-import type { BankState, Health, Overview } from './figures/read-overview.ts'
 import type { ReviewCount } from './list-review-items.ts'
+import type { HourFigures } from './read-hours.ts'
+import type { BankState, Health, Overview } from './read-overview.ts'
 import { ATTEMPTS_MAX, type PaymentTimeline } from './read-timeline.ts'
 import {
   REVIEW_KINDS,
@@ -58,10 +58,10 @@ import {
   type ReviewNote,
 } from './review-items.ts'
 
-/** All response bodies together: a message of gRPC is at most 4 MiB. */
+/** The limit for all response bodies together: a gRPC message is at most 4 MiB. */
 const BODY_BYTES_MAX = 1024 ** 2
 
-/** @param isOperator whether the caller may see what concerns operators only: reports of banks, and recorders */
+/** @param isOperator whether the caller may see what only operators see: the reports of banks, and the recorders */
 export function toTimelineMessage(found: PaymentTimeline, isOperator: boolean): Timeline {
   const { transaction, settlesAtMs } = found
   const recorder = toRecorderMessage(transaction.recordedBy, isOperator)
@@ -76,7 +76,7 @@ export function toTimelineMessage(found: PaymentTimeline, isOperator: boolean): 
     ...decisionSteps(found),
     ...settlementSteps(found),
     ...reversalSteps(found),
-    ...refundSteps(found),
+    ...refundSteps(found, isOperator),
   ]
   return create(TimelineSchema, {
     transaction: message,
@@ -86,7 +86,7 @@ export function toTimelineMessage(found: PaymentTimeline, isOperator: boolean): 
       postedAt: toTimestamp(postedAtMs),
       settlementId: settlementId ?? '',
     })),
-    // The sort keeps the order of steps of the same time.
+    // The sort is stable: steps of the same time keep their order.
     steps: steps.sort((a, b) => timeOf(a) - timeOf(b)),
     expectedSteps: expectedSteps(found),
     deliveries: found.deliveries.map(({ delivery, attempts: shown }) => ({
@@ -159,7 +159,7 @@ function attemptSteps({ deliveries }: PaymentTimeline) {
   return { steps: steps.reverse(), isCut }
 }
 
-/** Its latest attempt is a step, which has the body. */
+/** Removes the body of the latest attempt, because the step of that attempt contains it. */
 function withoutBody<Delivery extends { readonly latestAttempt: StoredAttempt | null }>(
   delivery: Delivery,
 ): Delivery {
@@ -205,9 +205,9 @@ function reversalSteps({ transaction: { reversal }, reversedBy }: PaymentTimelin
   return [toStep(reversal.reversedAtMs, { case: 'paymentReversed', value })]
 }
 
-function refundSteps({ refunds }: PaymentTimeline): Step[] {
+function refundSteps({ refunds }: PaymentTimeline, isOperator: boolean): Step[] {
   return refunds.flatMap((refund) => {
-    const value = toPayoutMessage(refund)
+    const value = toPayoutMessage(isOperator ? refund : payoutShown(refund, ''))
     const requested = toStep(refund.createdAtMs, { case: 'refundRequested', value })
     if (refund.completedAtMs === undefined) return [requested]
     return [requested, toStep(refund.completedAtMs, { case: 'refundCompleted', value })]
@@ -260,8 +260,6 @@ function toBusinessMessage(business: NonNullable<Overview['business']>) {
   })
 }
 
-const toTime = (atMs: number | undefined) => (atMs === undefined ? undefined : toTimestamp(atMs))
-
 function toHourMessage(hour: HourFigures): HourMessage {
   const { startsAtMs, attempts, delivered, failed, delayP95Ms, ...payments } = hour
   return create(HourFiguresSchema, {
@@ -281,23 +279,20 @@ function toWaitingMessage({ atMs, waiting }: Overview) {
   const lagMs = nextSettlementAtMs === undefined ? 0 : Math.max(0, atMs - nextSettlementAtMs)
   return create(WaitingSchema, {
     dueDeliveries: deliveries,
-    oldestDeliveryDueAt: toTime(oldestDueAtMs),
-    oldestUnsettledAt: toTime(oldestUnsettledAtMs),
-    nextSettlementAt: toTime(nextSettlementAtMs),
+    oldestDeliveryDueAt: toOptionalTimestamp(oldestDueAtMs),
+    oldestUnsettledAt: toOptionalTimestamp(oldestUnsettledAtMs),
+    nextSettlementAt: toOptionalTimestamp(nextSettlementAtMs),
     settlementLagSeconds: BigInt(Math.floor(lagMs / 1_000)),
   })
 }
 
 function toBankMessage(state: BankState): BankMessage {
   return create(BankStateSchema, {
+    ...state,
     bank: fromBankCode(state.bank),
-    connector: state.connector,
-    breaker: state.breaker,
-    breakerSince: toTime(state.breakerSinceMs),
-    accessDenied: state.accessDenied,
-    lastNotificationAt: toTime(state.lastNotificationAtMs),
-    lastPaymentAt: toTime(state.lastPaymentAtMs),
-    pendingOpenings: state.pendingOpenings,
+    breakerSince: toOptionalTimestamp(state.breakerSinceMs),
+    lastNotificationAt: toOptionalTimestamp(state.lastNotificationAtMs),
+    lastPaymentAt: toOptionalTimestamp(state.lastPaymentAtMs),
     reconciliationRuns: state.runs.map(toRunMessage),
   })
 }
@@ -351,7 +346,7 @@ export function toItemMessage(item: ReviewItem): ItemMessage {
   })
 }
 
-/** The fields that an item and the response of its update have. */
+/** The fields that an item and the response of its update have in common. */
 export function toNoteMessage(noted: ReviewNote | undefined) {
   if (noted === undefined) return {}
   const { notedAtMs, ...texts } = noted

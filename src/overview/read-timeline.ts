@@ -20,18 +20,18 @@ export interface PaymentTimeline extends PaymentHistory {
   readonly notifications: readonly PaymentNotification[]
   readonly events: readonly LoggedEvent[]
   readonly deliveries: readonly AttemptedDelivery[]
-  /** Its refunds, newest first. */
+  /** The refunds of the payment, newest first. */
   readonly refunds: readonly Payout[]
-  /** Who reversed it. */
+  /** The actor who reversed the payment. */
   readonly reversedBy: AuditedActor | undefined
-  /** When it will be settled; undefined: it is settled, or will never be. */
+  /** When the payment will be settled; undefined: it is settled, or will never be. */
   readonly settlesAtMs: number | undefined
-  /** Whether there is more than this. */
+  /** Whether a list was cut at its limit. */
   readonly isCut: boolean
 }
 
 export interface TimelineDependencies {
-  /** Returns when a payment of the business is due for settlement, given when it was recorded. */
+  /** Returns a function from the time when a payment of the business was recorded to the time when it will be settled. */
   readonly settlesAtOf: (
     businessId: string,
   ) => Promise<((recordedAtMs: number) => number) | undefined>
@@ -45,8 +45,9 @@ const DELIVERIES_MAX = 100
 export const ATTEMPTS_MAX = 20
 
 /**
- * Reads through the functions of the other domains. Events are found by the millisecond in which they occurred, with
- * which their ids begin, and notifications among those that arrived near the payment: no index exists for this alone.
+ * Reads the timeline through the functions of the other domains. It needs no index of its own: event ids begin with the
+ * millisecond in which the event occurred, so events are found by that time, and notifications are searched for among those
+ * that arrived around the time of the payment.
  *
  * @throws Fault not_found
  */
@@ -104,7 +105,7 @@ function findNotifications({ read }: Database, transaction: StoredTransaction) {
   return read((on) => listOfPayment(on, payment, NOTIFICATIONS_MAX + 1))
 }
 
-/** An event occurs in the millisecond of what it states. */
+/** Finds the events of a payment. They occurred in the millisecond of its recording, its decision or its reversal. */
 function findEvents({ read }: Database, transaction: StoredTransaction) {
   const { id, account, createdAtMs, variance, reversal } = transaction
   const times = [createdAtMs, variance?.decidedAtMs, reversal?.reversedAtMs]
@@ -123,11 +124,7 @@ function findRefunds({ read }: Database, { id, account }: StoredTransaction) {
       live: account.live,
       statuses: [],
       purpose: 'REFUND',
-      fromMs: undefined,
-      toMs: undefined,
       transactionId: id,
-      accountNumber: '',
-      batchId: '',
       pageSize: REFUNDS_MAX,
       pageToken: '',
     }),

@@ -6,21 +6,22 @@ import type * as notifications from '../notifications/held-notifications.ts'
 import type { Discrepancy } from '../payouts/discrepancy.ts'
 import { NEVER_SEEN, type Payout } from '../payouts/payout.ts'
 import type { listOverdue } from '../settlement/overdue.ts'
-import type { listOldestConflicts } from '../transactions/conflicts.ts'
-import type { StoredTransaction } from '../transactions/transaction.ts'
-import type { listOldestUnmatched } from '../transactions/unmatched-store.ts'
+import type {
+  ListedConflict,
+  StoredTransaction,
+  StoredUnmatched,
+} from '../transactions/transaction.ts'
 import type { Variance } from '../transactions/variance/variance.ts'
 import type { listUnhealthy } from '../webhooks/endpoints/list-unhealthy.ts'
 
-/** One of a list that a function returns. */
+/** The element type of the list that a function returns. */
 type Of<List extends (...args: never[]) => Promise<readonly unknown[]>> = Awaited<
   ReturnType<List>
 >[number]
 
-export function ofUnmatched(
-  payment: Awaited<ReturnType<typeof listOldestUnmatched>>['payments'][number],
-): ReviewItem {
-  const { id, bank, accountNumber, sessionId, amountMinor, payerName } = payment
+export function ofUnmatched(payment: StoredUnmatched): ReviewItem {
+  const { id, bank, accountNumber, sessionId, amountMinor } = payment
+  const payerName = payment.payer.name
   const payer = payerName === '' ? 'An unnamed payer' : payerName
   return {
     kind: 'UNMATCHED_PAYMENT',
@@ -59,11 +60,9 @@ export function ofNotification(held: Of<typeof notifications.listOldestHeld>): R
   }
 }
 
-export function ofConflict(
-  conflict: Awaited<ReturnType<typeof listOldestConflicts>>['conflicts'][number],
-): ReviewItem {
-  const { id, bank, businessId, live, accountNumber, sessionId, amountMinor } = conflict
-  const { transactionId, recordedAccountNumber, recordedAmountMinor, recordedStatus } = conflict
+export function ofConflict(conflict: ListedConflict): ReviewItem {
+  const { id, bank, accountNumber, sessionId, amountMinor, recorded } = conflict
+  const { businessId, live, recordedAccountNumber, recordedAmountMinor, recordedStatus } = recorded
   const differences = [
     accountNumber !== recordedAccountNumber &&
       `the account ${accountNumber} instead of ${recordedAccountNumber}`,
@@ -75,17 +74,17 @@ export function ofConflict(
     kind: 'PAYMENT_CONFLICT',
     id,
     key: id,
-    sinceMs: conflict.createdAtMs,
+    sinceMs: conflict.createdAt.getTime(),
     amountMinor,
     businessId,
     bank,
     live,
     accountNumber,
     sessionId,
-    transactionId,
+    transactionId: conflict.transaction,
     accountOf: { accountNumber: recordedAccountNumber },
     expectedAmountMinor: recordedAmountMinor,
-    text: `A report of the recorded payment ${sessionId} states ${differences.join(', ') || 'what was recorded since'}.`,
+    text: `A report of the recorded payment ${sessionId} states ${differences.join(', ') || 'the facts that were recorded since'}.`,
     actions: ['resolve conflict'],
   }
 }
@@ -112,8 +111,8 @@ const VARIANCES: Readonly<Record<Variance, string>> = {
   UNDERPAID: 'less than its account expects',
   OVERPAID: 'more than its account expects',
   EXPIRED: 'paid after its account expired',
-  REPEATED: 'into an account that a payment has used up',
-  PAYER_NOT_ALLOWED: 'of a payer who is not allowed',
+  REPEATED: 'into an account that was already paid',
+  PAYER_NOT_ALLOWED: 'from a payer who is not allowed',
 }
 
 export function ofHeld(payment: StoredTransaction): ReviewItem {
@@ -130,7 +129,7 @@ export function ofHeld(payment: StoredTransaction): ReviewItem {
     bank,
     live: account.live,
     sessionId,
-    // A return is requested once, when the hold is decided.
+    // A return is requested by the decision about the hold, so it waits since that time.
     sinceMs: (isReturning ? variance.decidedAtMs : undefined) ?? payment.createdAtMs,
     businessId: account.businessId,
     accountNumber: account.accountNumber,
@@ -146,8 +145,8 @@ export function ofHeld(payment: StoredTransaction): ReviewItem {
 export function ofEndpoint(endpoint: Of<typeof listUnhealthy>): ReviewItem {
   const { id, businessId, live, url, description, disabledReason, sinceMs } = endpoint
   const texts = {
-    GONE: 'was disabled, as it responded 410',
-    FAILING: 'was disabled, as no attempt succeeded for five days',
+    GONE: 'was disabled because it responded with 410',
+    FAILING: 'was disabled because no attempt succeeded for five days',
     REQUESTED: 'is disabled',
   }
   const state =
@@ -241,7 +240,7 @@ export function ofDiscrepancy(found: Discrepancy): ReviewItem {
   }
 }
 
-/** The kinds of items, as the contract names them. Page tokens depend on their order. */
+/** The kinds of items, as the contract names them. Page tokens depend on this order. */
 export const REVIEW_KINDS = [
   'UNMATCHED_PAYMENT',
   'HELD_NOTIFICATION',
@@ -257,7 +256,7 @@ export const REVIEW_KINDS = [
 
 export type ReviewKind = (typeof REVIEW_KINDS)[number]
 
-/** A balance is settled within seconds after it is due: from then on, its settlement is overdue. */
+/** A balance is normally settled within seconds after it is due. After this time, its settlement is overdue. */
 export const OVERDUE_MS = 600_000
 
 /** The kinds that only operators see. */
@@ -269,7 +268,7 @@ export const OPERATOR_KINDS: ReadonlySet<ReviewKind> = new Set([
   'PAYOUT_DISCREPANCY',
 ])
 
-/** What can end an item. */
+/** The actions that can end an item. */
 export type ReviewAction =
   | 'assign'
   | 'refund'
@@ -289,12 +288,12 @@ export type ReviewAction =
   | 'resolve payout'
   | 'resolve discrepancy'
 
-/** Something that waits for a decision. */
+/** An item that waits for a decision. */
 export interface ReviewItem {
   readonly kind: ReviewKind
-  /** What the actions take. */
+  /** The id that the actions take. */
   readonly id: string
-  /** Its place in the list of its kind: what a page token names. */
+  /** The position of the item in the list of its kind, for page tokens. */
   readonly key: string
   readonly sinceMs: number
   readonly amountMinor?: bigint
@@ -306,30 +305,30 @@ export interface ReviewItem {
   readonly accountNumber?: string
   readonly sessionId?: string
   readonly transactionId?: string
-  /** What names its account: a reference, or a number at its bank. */
+  /** Identifies the account of the item: its reference, or its number at the bank. */
   readonly accountOf?: { readonly reference: string } | { readonly accountNumber: string }
   readonly payerName?: string
   readonly expectedAmountMinor?: bigint
   readonly endpointUrl?: string
   readonly endpointDescription?: string
-  /** These three are added to the items of a page. */
+  /** The last three fields are added by `describeItems`. */
   readonly businessName?: string
   readonly account?: ReviewAccount
   readonly noted?: ReviewNote
 }
 
-/** Who takes care of an item, and what was noted about it. */
+/** The assignee and note of an item. */
 export interface ReviewNote {
   /** Empty: it is unassigned. */
   readonly assignee: string
   /** Empty: none. */
   readonly note: string
   readonly notedAtMs: number
-  /** The name of the caller who changed it last. */
+  /** The name of the caller who last changed the assignee or note. */
   readonly notedBy: string
 }
 
-/** The account that something waits for. */
+/** The account of an item. */
 export interface ReviewAccount {
   readonly businessId: string
   readonly reference: string

@@ -9,9 +9,8 @@ import {
 import { actorOf, restrictionOf } from '../auth/caller.ts'
 import { fromBankCode } from '../banks/message.ts'
 import type { Runtime } from '../postgres/runtime.ts'
-import { isLive, toTimestamp } from '../protobuf/values.ts'
-import { type OverviewDependencies, readOverview } from './figures/read-overview.ts'
-import type { Found, FoundKind } from './found.ts'
+import { isLive, toOptionalTimestamp, toTimestamp } from '../protobuf/values.ts'
+import type { Found } from './found.ts'
 import { listReviewItems } from './list-review-items.ts'
 import {
   toCountMessage,
@@ -22,6 +21,7 @@ import {
   toReviewKinds,
   toTimelineMessage,
 } from './message.ts'
+import { type OverviewDependencies, readOverview } from './read-overview.ts'
 import { readTimeline, type TimelineDependencies } from './read-timeline.ts'
 import { scopeOf } from './scope.ts'
 import { search } from './search.ts'
@@ -42,10 +42,8 @@ export function createOverviewRpc(
       const found = await search(runtime.database, query, scope)
       return {
         results: found.results.map(toResultMessage),
-        more: found.more.map(toResultKind),
-        ...(found.searchedSinceMs !== undefined && {
-          searchedSince: toTimestamp(found.searchedSinceMs),
-        }),
+        more: found.more.map((kind) => ResultKind[kind]),
+        searchedSince: toOptionalTimestamp(found.searchedSinceMs),
       }
     },
     async getOverview(request, { values }) {
@@ -76,13 +74,8 @@ export function createOverviewRpc(
 function toResultMessage({ kind, atMs, bank, ...found }: Found): SearchResult {
   return create(SearchResultSchema, {
     ...found,
-    kind: toResultKind(kind),
+    kind: ResultKind[kind],
     at: toTimestamp(atMs),
     ...(bank && { bank: fromBankCode(bank) }),
   })
-}
-
-/** The contract has the same names. */
-function toResultKind(kind: FoundKind): ResultKind {
-  return ResultKind[kind]
 }

@@ -1,15 +1,13 @@
-/** What a caller sees of a view. */
-export interface Scope {
-  /** The businesses; undefined: all. */
-  readonly businessIds: readonly string[] | undefined
-  /** Undefined: both modes. */
-  readonly live: boolean | undefined
-  /** Whether the caller may see what concerns operators only: its token is not restricted to businesses. */
+import type { BusinessScope } from '../auth/caller.ts'
+
+/** The businesses and modes that a caller sees in a view. */
+export interface Scope extends BusinessScope {
+  /** Whether the caller may see what only operators see, because its token is not restricted to businesses. */
   readonly isOperator: boolean
 }
 
 /**
- * @param businessId the requested one, which the caller may see; empty: all that the caller may see
+ * @param businessId the requested business, which the caller may see; empty: all businesses that the caller may see
  * @param restriction the businesses that the caller's token is restricted to; undefined: none
  */
 export function scopeOf(
@@ -21,7 +19,7 @@ export function scopeOf(
   return { businessIds, live, isOperator: restriction === undefined }
 }
 
-/** Whether a scope includes something of a business and a mode. */
+/** Whether a scope includes the business and mode of a result. */
 export function includes(
   { businessIds, live }: Scope,
   found: { readonly businessId: string; readonly live: boolean },

@@ -1,6 +1,6 @@
 import type { StoredAccount } from '../accounts/account.ts'
 import { searchAccounts, searchLatestAccounts } from '../accounts/list-accounts.ts'
-import { searchTokens } from '../auth/tokens/tokens.ts'
+import { searchTokens } from '../auth/tokens.ts'
 import { isPaymentKey } from '../banks/bank-fields.ts'
 import { searchBusinesses } from '../businesses/get-business.ts'
 import { searchKeys } from '../businesses/keys.ts'
@@ -20,16 +20,16 @@ import { includes, type Scope } from './scope.ts'
 /** The most results of a kind. */
 const RESULTS_MAX = 10
 
-/** What a search found. */
+/** The results of a search. */
 interface SearchResults {
   readonly results: readonly found.Found[]
-  /** The kinds of which there is more. */
+  /** The kinds that have more results than `RESULTS_MAX`. */
   readonly more: readonly found.FoundKind[]
-  /** Since when the payments and accounts are among which parts were looked for; undefined: all, or none. */
+  /** How far back the payments and accounts were searched for parts of the text; undefined: no part was searched for. */
   readonly searchedSinceMs: number | undefined
 }
 
-/** A part is searched for among so many of the latest payments, and of the latest accounts. */
+/** How many of the latest payments, and of the latest accounts, are searched for a part of an identifier. */
 const LATEST = 2_000
 
 /** The shortest part that is searched for. */
@@ -37,7 +37,7 @@ const PART_CHARS_MIN = 3
 
 type Look = Promise<readonly found.Found[]>
 
-/** Finds what a text names. Only what its shape allows is looked up, and each by an index. */
+/** Finds the objects that a text names. The shape of the text decides which indexes are looked up. */
 export async function search(
   database: Database,
   text: string,
@@ -82,7 +82,7 @@ async function searchParts({ read }: Database, text: string, scope: Scope): Prom
   }
 }
 
-/** One result that the scope includes, or none. */
+/** The result if there is one and the scope includes it. */
 async function one<Row>(
   row: Promise<Row | undefined>,
   scope: Scope,
@@ -96,7 +96,7 @@ async function one<Row>(
 const all = async <Row>(rows: Promise<readonly Row[]>, toFound: (row: Row) => found.Found): Look =>
   (await rows).map(toFound)
 
-/** Looks by identifiers of this service. */
+/** Looks up identifiers of this service. */
 function ownIdLooks(database: Database, { text, prefix }: Query, scope: Scope): Look[] {
   const { read } = database
   switch (prefix) {
@@ -125,7 +125,7 @@ function ownIdLooks(database: Database, { text, prefix }: Query, scope: Scope): 
   }
 }
 
-/** Looks by what banks and businesses call their own, by addresses and by names. */
+/** Looks up identifiers that banks and businesses gave, e-mail addresses, and names. */
 function foreignIdLooks({ read }: Database, query: Query, scope: Scope): Look[] {
   const { text, isForeignId, isName } = query
   const looks: Look[] = []
@@ -141,7 +141,7 @@ function transactions(read: Database['read'], text: string, scope: Scope): Look 
   return all(rows, found.fromTransaction)
 }
 
-/** The customers with an e-mail address, one of each business and mode, and their accounts. */
+/** The customers with an e-mail address, one for each business and mode, and their accounts. */
 function customersAndAccounts(read: Database['read'], email: string, scope: Scope): Look[] {
   const rows = read((on) => searchAccounts(on, email, scope, RESULTS_MAX + 1))
   const keyOf = ({ businessId, live }: StoredAccount) => `${businessId} ${live}`
@@ -178,14 +178,15 @@ function credentialLooks(database: Database, { credential }: Query, scope: Scope
   ]
 }
 
-/** Looks for what belongs to no business, or concerns operators only. */
+/** Looks up objects that belong to no business, or that only operators see. */
 function operatorLooks(database: Database, query: Query, scope: Scope): Look[] {
   const { text, prefix, credential, isForeignId } = query
   const { orm, read } = database
   const looks: Look[] = []
   if (prefix === 'cfl') {
-    // A contradicted payment may be of either mode; only real banks and internal services contradict.
-    looks.push(conflicts(database, text, scope))
+    // A conflict may contradict a payment of either mode.
+    const conflict = read((on) => findConflict(on, text))
+    looks.push(one(conflict, scope, found.fromConflict))
   }
   if (scope.businessIds !== undefined) return looks
   if (credential?.kind === 'tok') {
@@ -202,18 +203,9 @@ function operatorLooks(database: Database, query: Query, scope: Scope): Look[] {
   return looks
 }
 
-async function conflicts({ read }: Database, id: string, scope: Scope): Look {
-  const conflict = await read((on) => findConflict(on, id))
-  if (conflict === undefined) return []
-  const any = { ...scope, live: undefined }
-  const [transaction] = await read((on) => searchTransactions(on, conflict.transaction, any))
-  const result = found.fromConflict(conflict, transaction?.account.live ?? true)
-  return includes(scope, result) ? [result] : []
-}
-
-/** What a text may be, by its shape. */
+/** The meanings that a text can have, judged by its shape. */
 interface Query {
-  /** Without the space around it. */
+  /** Trimmed. */
   readonly text: string
   /** The kind of an identifier of this service, as its prefix names it: "txn", "acc", … */
   readonly prefix: string | undefined
@@ -221,9 +213,9 @@ interface Query {
   readonly isForeignId: boolean
   /** Whether it may be the beginning of a business's name. */
   readonly isName: boolean
-  /** Whether it may be a part of something. */
+  /** Whether it may be a part of an identifier or a name. */
   readonly isPart: boolean
-  /** The range of ids of the tokens and the keys that it identifies. */
+  /** The range of ids of the tokens or keys that the text identifies. */
   readonly credential: CredentialRange | undefined
 }
 
@@ -236,7 +228,7 @@ interface CredentialRange {
 
 const ID = /^([a-z]{2,3})_[0-9a-z]{26}$/
 
-/** An id, or a secret: the prefix that lists show has the first ten characters, and a secret all of them. */
+/** An id or a secret. The prefix that lists show has the first ten characters of the id, a secret has all of them. */
 const CREDENTIAL = /^(tok|it|key|sk_live|sk_test)_([0-9a-z]{10,26})(?:_[A-Za-z0-9_-]{0,43})?$/
 
 /** The characters of the unique part of an id. */

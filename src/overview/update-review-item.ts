@@ -10,17 +10,17 @@ import { OVERDUE_MS, type ReviewItem, type ReviewKind, type ReviewNote } from '.
 
 interface UpdateReviewItem {
   readonly item: ItemKey
-  /** Empty: it is unassigned; undefined: as before. */
+  /** Empty: the item is unassigned; undefined: the assignee does not change. */
   readonly assignee: string | undefined
-  /** Empty: none; undefined: as before. */
+  /** Empty: the note is removed; undefined: the note does not change. */
   readonly note: string | undefined
 }
 
 type ItemKey = Pick<ReviewItem, 'kind' | 'id' | 'live'>
 
 /**
- * Stores who takes care of an item that waits, and what is noted about it. The item itself is neither changed nor
- * locked. Businesses see neither, so its entry in the audit log is of no business.
+ * Stores the assignee and note of a waiting item. The item itself is neither changed nor locked. Businesses see neither the
+ * assignee nor the note, so the audit entry belongs to no business.
  *
  * @throws Fault not_found (no such item waits)
  */
@@ -60,7 +60,7 @@ const textsOf = ({ assignee, note }: ReviewNote) => ({ assignee, note })
 
 const isNone = ({ assignee, note }: ReviewNote) => assignee === '' && note === ''
 
-/** Those of some items that wait: what `list-review-items.ts` lists, by look-ups of unique indexes. */
+/** Selects the items that still wait, by the conditions of `list-review-items.ts` and look-ups of unique indexes. */
 async function findWaiting(
   on: Queryable,
   items: readonly ItemKey[],
@@ -73,13 +73,14 @@ async function findWaiting(
       cross join lateral (
         select from unmatched_payment u
           where k.kind = 'UNMATCHED_PAYMENT' and u.id = k.id and k.live and u.resolution is null
-          -- It was not recorded later.
+          -- The payment was not recorded later.
           and not exists (
             select from payment_session s
               cross join lateral (select * from transaction where id = s.transaction_id offset 0) t
               join account a on a.id = t.account_id
             where s.session_id = u.session_id and s.bank = u.bank and s.live
-              and t.amount_minor = u.amount_minor and a.account_number = u.account_number offset 0)
+              and t.amount_minor = u.amount_minor and a.account_number = u.account_number
+              and (u.status in (t.status, 'PENDING') or (t.status = 'REVERSED' and u.status = 'SUCCESS')) offset 0)
         union all
         select from bank_notification
           where k.kind = 'HELD_NOTIFICATION' and id = k.id and k.live and state = 'MANUAL_REVIEW'
@@ -141,7 +142,7 @@ async function lockNote(
   return rows[0] as ReviewNote
 }
 
-/** Stores the locked note of an item; without an assignee and a text, there is none any more. */
+/** Stores the locked note of an item, or deletes it if both the assignee and the text are empty. */
 async function storeNote(
   client: Queryable,
   { kind, id, live }: ItemKey,
@@ -163,14 +164,14 @@ async function storeNote(
   )
 }
 
-/** How often the notes of items that do not wait any more are deleted. */
+/** How often the notes of items that no longer wait are deleted. */
 const DELETE_EVERY_MS = 600_000
 
-/** The notes of one statement, and the most statements of one turn. */
+/** The most notes that one statement reads, and the most pages of one turn. */
 const NOTES_MAX = 500
 const PAGES_MAX = 100
 
-/** Deletes the notes of items that do not wait any more: an item that comes back begins without any. */
+/** Deletes the notes of items that no longer wait. An item that waits again later starts without a note. */
 export function createNoteRetention(runtime: Runtime): Pick<Loop, 'start' | 'stop'> {
   return createLoop({
     name: 'retention of review notes',
@@ -200,7 +201,7 @@ export async function deleteEndedNotes(
 
 const keyOf = ({ kind, id, live }: ItemKey) => `${kind} ${id} ${live}`
 
-/** The items that have notes. @param after the last one of the page before */
+/** One page of the items that have notes. @param after the last item of the previous page */
 async function listNoted(on: Queryable, after: ItemKey | undefined): Promise<readonly ItemKey[]> {
   const { kind = '', id = '', live = false } = after ?? {}
   const { rows } = await on.query<{ kind: ReviewKind; id: string; live: boolean }>(

@@ -1,7 +1,7 @@
 import type { Queryable } from '../postgres/in-transaction.ts'
 import { cutPage, readPage } from '../postgres/page-token.ts'
 
-/** A batch of payouts, and where its items stand. Amounts are in kobo. */
+/** A batch of payouts with the progress of its items. Amounts are in kobo. */
 export interface Batch {
   readonly id: string
   readonly businessId: string
@@ -9,13 +9,13 @@ export interface Batch {
   readonly reference: string
   readonly count: number
   readonly sumMinor: bigint
-  /** A repeat of the request has the same one. */
+  /** A hash of the items: a repeated request has the same hash. */
   readonly detailsHash: string
   readonly requestedBy: string
-  /** Why each of its payouts needs an approval, whatever its amount; empty: none does for the sake of the batch. */
+  /** Why all payouts of the batch need an approval, whatever their amounts; empty: the batch itself requires none. */
   readonly approvalReason: string
   readonly createdAtMs: number
-  /** Items whose account no bank has named yet. */
+  /** Items that still wait for a name enquiry. */
   readonly pendingCount: number
   readonly refusedCount: number
   /** Payouts that await an approval. */
@@ -25,14 +25,14 @@ export interface Batch {
   readonly failedCount: number
 }
 
-/** One payout of a requested batch. Its account is named by the expected name. */
+/** One payout of a requested batch. `accountName` is the name that the caller expects. */
 export interface BatchItem {
   readonly reference: string
   readonly amountMinor: bigint
   readonly bankCode: string
   readonly accountNumber: string
   readonly accountName: string
-  /** Empty: the name of the business. */
+  /** Empty: the name of the business is used. */
   readonly narration: string
 }
 
@@ -103,7 +103,7 @@ export async function listBatches(
   return cutPage(rows.map(toBatch), page, ({ id }) => [id])
 }
 
-/** An item that has no payout, and why. */
+/** An item for which no payout was made, and the reason. */
 interface Refused {
   readonly index: number
   readonly reference: string

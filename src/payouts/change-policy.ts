@@ -10,7 +10,7 @@ import { PayoutPolicyEntity } from './payout.entity.ts'
 import { DEFAULT_POLICY, type FeeBand, feeOf, type PayoutPolicy, type SettleTo } from './policy.ts'
 import { type NameContext, resolveAccount } from './resolve-name.ts'
 
-/** The rules of a business and those of the installation; the defaults where none are stated. */
+/** The rules of a business (the defaults if it has none), and the rules of the installation if it has any. */
 export async function readPolicies(
   on: Queryable,
   businessId: string,
@@ -19,7 +19,7 @@ export async function readPolicies(
   return { own: stated.get(businessId) ?? DEFAULT_POLICY, installation: stated.get('') }
 }
 
-/** The rules that are stated, by the id of the business; those of the installation have an empty one. */
+/** The stored rules by business id. The rules of the installation have an empty id. */
 async function readStated(
   on: Queryable,
   businessId: string,
@@ -41,14 +41,12 @@ async function readStated(
 export async function getPolicy({ database }: Runtime, businessId: string): Promise<PayoutPolicy> {
   if (businessId !== '') await getBusiness(database, businessId)
   const { own, installation } = await readPolicies(database.durablePool, businessId)
-  return businessId === '' ? (installation ?? UNLIMITED) : own
+  return businessId === '' ? (installation ?? DEFAULT_POLICY) : own
 }
 
-/** The rules of an installation that states none: those of each business hold alone. */
-const UNLIMITED: PayoutPolicy = { ...DEFAULT_POLICY, coolDownHours: 0 }
-
 /**
- * Replaces the rules of a business; empty: of the installation. A bank states the name of a new account for settlements.
+ * Replaces the rules of a business, or those of the installation if `businessId` is empty. A new account for settlements
+ * is verified by a name enquiry.
  *
  * @throws Fault not_found, validation_failed, name_mismatch, bank_unavailable
  */
@@ -83,7 +81,7 @@ export async function updatePolicy(
   return policy
 }
 
-/** The account for settlements as a bank states it, unless it is the one of the present rules. */
+/** Verifies the account for settlements by a name enquiry, unless the current rules already name it. */
 async function nameSettleTo(
   context: Runtime & NameContext,
   businessId: string,
@@ -117,13 +115,13 @@ function policyFaults(businessId: string, { fees, settleTo }: PayoutPolicy): Fie
       before === undefined ||
       (!isOpen(before) && (isOpen(band) || band.upToMinor > before.upToMinor))
     const field = `policy.fees[${index}].upToMinor`
-    if (!isInOrder) return [{ field, message: 'must be more than that of the band before' }]
+    if (!isInOrder) return [{ field, message: 'must be more than the limit of the previous band' }]
     const reach = isOpen(band) ? AMOUNT_MINOR_MAX : band.upToMinor
     if (feeOf([band], reach) <= AMOUNT_MINOR_MAX) return []
-    return [{ field: `policy.fees[${index}].flatMinor`, message: 'makes a fee that is too large' }]
+    return [{ field: `policy.fees[${index}].flatMinor`, message: 'makes the fee too large' }]
   })
   if (businessId !== '' || settleTo === null) return faults
-  return [...faults, { field: 'policy.settleTo', message: 'is only for a business' }]
+  return [...faults, { field: 'policy.settleTo', message: 'can only be set for a business' }]
 }
 
 type Minor =

@@ -18,15 +18,15 @@ import { changePayout, PAYOUT_COLUMNS, type PayoutRow, toPayout } from './store.
 export interface Compared {
   readonly lines: number
   readonly matched: number
-  /** How many payouts are asked about at the bank now. */
+  /** The number of payouts whose bank is now asked for their result. */
   readonly asked: number
-  /** The differences that were not known. */
+  /** The differences that were not known before. */
   readonly discrepancies: readonly Discrepancy[]
 }
 
 /**
- * Compares outgoing transfers with the payouts, and stores each difference once. A line alone moves no money: a payout
- * without a result of which a line states one becomes due, so that its bank is asked. A repeat is safe.
+ * Compares outgoing transfers with the payouts, and stores each difference once. A line alone moves no money: if a line
+ * states a result that its payout lacks, the payout becomes due, and its bank is asked. It is safe to compare a line again.
  */
 export async function compareLines(
   context: PayoutContext,
@@ -45,7 +45,7 @@ export async function compareLines(
   for (const line of lines) {
     const payout = payoutOf(line)
     if (payout === undefined) {
-      // What failed moved no money, and what is not finished may still fail.
+      // A failed transfer moved no money, and a pending transfer may still fail.
       if (line.state === 'paid' || line.state === 'returned') found.push(missingHere(of, line))
       continue
     }
@@ -68,12 +68,12 @@ export async function compareLines(
     const payout = shown.get(payoutId)
     if (payout !== undefined) found.push(paidTwice(of, payout, sessions))
   }
-  // Without a session, only lines of one call can be counted: a repeat of the call has the same ones.
+  // Lines without a session id are counted per call only: a repeated call sends the same lines again.
   for (const [payout, count] of unnamed) {
     if (count > 1) found.push(paidTwice(of, payout, [], count))
   }
   for (const payout of asked.values()) {
-    // If it has changed since it was read, it is asked about or final.
+    // A payout that has changed since it was read is final, or its bank is being asked already.
     await changePayout(durablePool, payout, { status: payout.status, nextInMs: 0 }, nowMs)
   }
   if (asked.size > 0) wake()
@@ -81,7 +81,7 @@ export async function compareLines(
   return { lines: lines.length, matched, asked: asked.size, discrepancies }
 }
 
-/** The payouts of lines, by our reference, or else by the interbank session. */
+/** Finds the payout of each line by our reference, or else by the interbank session id. */
 async function findPayouts(
   on: Queryable,
   { bank, live }: ListedBank,
@@ -109,7 +109,7 @@ async function findPayouts(
     (sessionId === '' ? undefined : bySession.get(sessionId))
 }
 
-/** Notes that the bank shows transfers. @param sessionId empty: the bank does not state it */
+/** Records that the bank has listed the transfers of these payouts. An empty `sessionId` means the bank does not state it. */
 export async function storeListed(
   on: Queryable,
   listed: readonly { readonly payoutId: string; readonly sessionId: string }[],
@@ -128,7 +128,7 @@ export async function storeListed(
   )
 }
 
-/** Those of some payouts for which the bank showed several transfers. */
+/** Finds the payouts for which the bank has listed several transfers. */
 async function findListedTwice(on: Queryable, payoutIds: readonly string[]) {
   if (payoutIds.length === 0) return []
   const { rows } = await on.query<{ payoutId: string; sessions: string[] }>(
@@ -139,7 +139,7 @@ async function findListedTwice(on: Queryable, payoutIds: readonly string[]) {
   return rows
 }
 
-/** Stores differences and logs those that are new. */
+/** Stores differences and logs the new differences. */
 export async function reportDiscrepancies(
   { database, clock, log }: PayoutContext,
   found: readonly NewDiscrepancy[],

@@ -8,7 +8,6 @@ import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
 import { readCurrentBalance } from '../settlement/get-balance.ts'
 import { type Batch, type BatchItem, findBatchByReference } from './batch.ts'
 import { readPolicies } from './change-policy.ts'
-import { NARRATION_MAX } from './create-payout.ts'
 import { dutyOf, feeOf, limitFault, type PayoutPolicy } from './policy.ts'
 import {
   type PayoutContext,
@@ -26,14 +25,15 @@ interface BatchRequest {
   readonly isValidatedOnly: boolean
 }
 
-/** How many faults of a batch are returned. */
+/** The most faults of a batch that are returned. */
 const FAULTS_MAX = 100
 
 /**
- * Requests payouts as a batch. Nothing is stored unless all items are valid. No bank is asked yet: thousands of name
- * enquiries take minutes, so `createRequestItems` asks in the background and reserves each payout.
+ * Requests payouts as a batch. Nothing is stored unless all items are valid. Thousands of name enquiries take minutes, so
+ * `createRequestItems` makes them in the background and then reserves each payout.
  *
- * @throws Fault not_found (the business), validation_failed, duplicate_reference, insufficient_balance, payouts_paused
+ * @throws Fault not_found (the business), validation_failed, duplicate_reference, insufficient_balance, payouts_paused,
+ * unavailable (after a restore, until the balance is known)
  */
 export async function createBatch(
   context: PayoutContext,
@@ -56,17 +56,25 @@ export async function createBatch(
   const limit = limits.find((each) => each !== undefined && each !== null && sumMinor > each)
   const batch: Batch = {
     id: request.isValidatedOnly ? '' : newId('pba', nowMs),
-    ...{ businessId, live, reference, sumMinor, detailsHash: hash },
+    businessId,
+    live,
+    reference,
+    sumMinor,
+    detailsHash: hash,
     count: request.items.length,
     requestedBy: requesterOf(actor),
     approvalReason:
       typeof limit === 'bigint' ? `a batch of more than ${formatAmount(limit)} naira` : '',
     createdAtMs: nowMs,
-    ...{ pendingCount: request.items.length, refusedCount: 0, approvalCount: 0 },
-    ...{ approvalSumMinor: 0n, paidCount: 0, failedCount: 0 },
+    pendingCount: request.items.length,
+    refusedCount: 0,
+    approvalCount: 0,
+    approvalSumMinor: 0n,
+    paidCount: 0,
+    failedCount: 0,
   }
   if (request.isValidatedOnly) return { batch, replayed: false }
-  const isNew = await insertBatch(context, batch, request.items, name.slice(0, NARRATION_MAX))
+  const isNew = await insertBatch(context, batch, request.items, name)
   if (!isNew) {
     const first = await findBatchByReference(database.durablePool, request)
     if (first !== undefined) return replay(first, hash)
@@ -86,8 +94,12 @@ function replay(batch: Batch, hash: string) {
 
 function hashOf(items: readonly BatchItem[]): string {
   const rows = items.map((each) => [
-    ...[each.reference, `${each.amountMinor}`, each.bankCode, each.accountNumber],
-    ...[each.accountName, each.narration],
+    each.reference,
+    `${each.amountMinor}`,
+    each.bankCode,
+    each.accountNumber,
+    each.accountName,
+    each.narration,
   ])
   return createHash('sha256').update(JSON.stringify(rows)).digest('hex')
 }
@@ -111,7 +123,9 @@ async function requireValid(
     const { reference, amountMinor } = item
     const fault = (field: string, message: string) =>
       faults.push({ field: `${at}.${field}`, message })
-    if (seen.has(reference)) fault('reference', 'is that of another item, too')
+    // A payout that is requested alone has its reference trimmed.
+    if (reference !== reference.trim()) fault('reference', 'must have no white space around it')
+    else if (seen.has(reference)) fault('reference', 'is also used by another item')
     else if (used.has(reference)) fault('reference', 'was already used')
     else if (reference.startsWith(SETTLEMENT_REFERENCE))
       fault('reference', `must not begin with "${SETTLEMENT_REFERENCE}"`)
@@ -126,7 +140,7 @@ async function requireValid(
   if (faults.length > 0) throw invalidFields(faults.slice(0, FAULTS_MAX))
 }
 
-/** Which references payouts already have. */
+/** Finds the references that are already used by payouts. */
 async function findUsed(
   on: Queryable,
   { businessId, live }: { readonly businessId: string; readonly live: boolean },
@@ -140,7 +154,7 @@ async function findUsed(
   return new Set(rows.map(({ reference }) => reference))
 }
 
-/** The balance is checked again for each payout; this spares a batch that cannot be paid as a whole. */
+/** Rejects a batch whose sum exceeds the balance. The balance is checked again when each payout is reserved. */
 async function requireSum(
   { database, clock }: PayoutContext,
   { businessId, live, items }: BatchRequest,
@@ -160,7 +174,7 @@ async function requireSum(
   })
 }
 
-/** @returns false if another request with the reference came first */
+/** @returns false if a concurrent request with the same reference was stored first */
 async function insertBatch(
   { database }: PayoutContext,
   batch: Batch,
@@ -173,8 +187,15 @@ async function insertBatch(
           approval_reason, created_at)
         values ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) on conflict (business_id, live, reference) do nothing`,
       [
-        ...[batch.id, batch.businessId, batch.live, batch.reference, batch.count, batch.sumMinor],
-        ...[batch.detailsHash, batch.requestedBy, batch.approvalReason],
+        batch.id,
+        batch.businessId,
+        batch.live,
+        batch.reference,
+        batch.count,
+        batch.sumMinor,
+        batch.detailsHash,
+        batch.requestedBy,
+        batch.approvalReason,
         new Date(batch.createdAtMs),
       ],
     )

@@ -7,9 +7,6 @@ import { NO_ORIGIN, type PayoutContext, replay, requesterOf, reserve } from './r
 import { type RequestedAccount, resolveAccount } from './resolve-name.ts'
 import { findByReference } from './store.ts'
 
-/** The largest narration. */
-export const NARRATION_MAX = 100
-
 /** A request for a payout. */
 export interface PayoutRequest {
   readonly businessId: string
@@ -18,9 +15,9 @@ export interface PayoutRequest {
   readonly reference: string
   readonly amountMinor: bigint
   readonly account: RequestedAccount
-  /** Names the account in place of an expected name; may be empty. */
+  /** The token of an earlier name enquiry, in place of an expected name; may be empty. */
   readonly resolution: string
-  /** Empty: the name of the business. */
+  /** Empty: the name of the business is used. */
   readonly narration: string
 }
 
@@ -41,15 +38,18 @@ export async function createPayout(
   if (isUsed) {
     const original = await findByReference(database.durablePool, request)
     assert(original, 'a payout is never removed')
-    const bankCode = institutions.find(request.account.bankCode)?.code
-    // The business may have another name by now.
+    const { amountMinor, account, narration } = request
     const isSame =
-      bankCode === original.destination.bankCode &&
-      ['', original.narration].includes(request.narration)
-    return replay(original, isSame && isRepeated(original, request))
+      original.purpose === 'PAYOUT' &&
+      original.amountMinor === amountMinor &&
+      original.destination.bankCode === institutions.find(account.bankCode)?.code &&
+      original.destination.accountNumber === account.accountNumber &&
+      // An empty narration counts as equal, because the business may have been renamed since.
+      ['', original.narration].includes(narration)
+    return replay(original, isSame)
   }
   const resolved = await resolveAccount(context, request, request, clock.now())
-  const narration = request.narration || name.slice(0, NARRATION_MAX)
+  const narration = request.narration || name
   return reserve(context, {
     ...request,
     ...NO_ORIGIN,
@@ -59,12 +59,11 @@ export async function createPayout(
     narration,
     requestedBy: requesterOf(actor),
     approval: '',
-    isCharged: true,
     amountField: 'amountMinor',
   })
 }
 
-/** The name of a business, and whether it used a reference before. @throws Fault not_found */
+/** The name of a business, and whether it has used the reference before. @throws Fault not_found */
 async function readRequester(
   on: Queryable,
   { businessId, live, reference }: Pick<PayoutRequest, 'businessId' | 'live' | 'reference'>,
@@ -78,12 +77,4 @@ async function readRequester(
   })
   if (rows[0] === undefined) throw businessNotFound()
   return rows[0]
-}
-
-function isRepeated(original: Payout, { amountMinor, account }: PayoutRequest): boolean {
-  return (
-    original.purpose === 'PAYOUT' &&
-    original.amountMinor === amountMinor &&
-    original.destination.accountNumber === account.accountNumber
-  )
 }

@@ -4,6 +4,8 @@ import type { Actor } from '../auth/caller.ts'
 import { assert, Fault } from '../core/errors.ts'
 import { inTransaction } from '../postgres/in-transaction.ts'
 import { type Batch, findBatch } from './batch.ts'
+import { mayBeSent } from './decide-payout.ts'
+import { mayHaveBeenSent, readGeneration } from './find-anywhere.ts'
 import type { Payout } from './payout.ts'
 import { type PayoutContext, requesterOf } from './reserve-payout.ts'
 import { changeLocked, PAYOUT_COLUMNS, type PayoutRow, toPayout } from './store.ts'
@@ -14,10 +16,10 @@ interface BatchDecision {
   readonly note: string
 }
 
-/** How many payouts one statement decides. */
+/** The most payouts that one statement decides. */
 const PART_MAX = 250
 
-/** A batch after a decision, and what was decided. */
+/** A batch after a decision, with the number and sum of the decided payouts. */
 interface DecidedBatch {
   readonly batch: Batch
   readonly count: number
@@ -25,7 +27,7 @@ interface DecidedBatch {
 }
 
 /**
- * Approves all payouts of a batch that await it, in one commit. The caller that requested the batch may not.
+ * Approves all payouts of a batch that await approval, in one commit. The requester of the batch cannot approve it.
  *
  * @throws Fault not_found, own_payout, payout_not_pending
  */
@@ -36,13 +38,13 @@ export function approveBatch(
 ): Promise<DecidedBatch> {
   return decide(context, request, 'payout.approve', actor, (batch) => {
     if (batch.requestedBy !== requesterOf(actor)) return
-    const text = 'Another person than the one who requested a batch has to approve it'
+    const text = 'The requester of a batch cannot approve it: a second person has to'
     throw new Fault('own_payout', text)
   })
 }
 
 /**
- * Refuses the approval of all payouts of a batch that await it, and the items that no bank has named yet.
+ * Rejects all payouts of a batch that await approval, and all items that still wait for a name enquiry.
  *
  * @throws Fault not_found, payout_not_pending
  */
@@ -73,19 +75,29 @@ async function decide(
     if (before === undefined) throw new Fault('not_found', 'There is no such batch')
     require(before)
     if (status === 'APPROVED' && before.pendingCount > 0) {
-      const text = `Banks have not named the accounts of ${before.pendingCount} items yet`
+      const text = `${before.pendingCount} items still wait for a bank to state the name of their account`
       throw new Fault('payout_not_pending', text)
     }
-    const items = status === 'REJECTED' ? await rejectItems(client, before, note) : NO_ITEMS
+    const isRejection = status === 'REJECTED'
+    const generation = isRejection ? await readGeneration(client) : undefined
+    if (isRejection && generation === undefined) throw mayBeSent('PENDING_APPROVAL')
+    const items = isRejection ? await rejectItems(client, before, note) : NO_ITEMS
     const nowMs = clock.now()
-    const payouts = await lockPending(client, batchId)
+    const pending = await lockPending(client, batchId)
+    // Items are rejected even if the lost history may have sent payouts of the batch, so that they become no payouts.
+    const isUnclear =
+      generation !== undefined && pending.some((payout) => mayHaveBeenSent(payout, generation))
+    const payouts = isUnclear ? [] : pending
     if (payouts.length + items.count === 0) {
-      throw new Fault('payout_not_pending', 'No payout of the batch awaits an approval')
+      if (isUnclear) throw mayBeSent('PENDING_APPROVAL')
+      throw new Fault('payout_not_pending', 'No payout of the batch awaits approval')
     }
     const change = { status, actor: by, decidedBy: by, decisionNote: note, step, ...next }
-    // In parts, as encoding thousands of events at once would hold up other calls.
-    for (let at = 0; at < payouts.length; at += PART_MAX) {
-      const part = payouts.slice(at, at + PART_MAX).map((before) => ({ before, change }))
+    // Each approval locks its beneficiary until the commit: all statements lock beneficiaries in this order.
+    const ordered = payouts.toSorted((a, b) => (beneficiaryKey(a) < beneficiaryKey(b) ? -1 : 1))
+    // Changed in parts, because encoding thousands of events at once would block the event loop for other calls.
+    for (let at = 0; at < ordered.length; at += PART_MAX) {
+      const part = ordered.slice(at, at + PART_MAX).map((before) => ({ before, change }))
       await changeLocked(client, part, nowMs)
     }
     const sumMinor = payouts.reduce((sum, { amountMinor }) => sum + amountMinor, items.sumMinor)
@@ -108,7 +120,14 @@ async function decide(
 
 const NO_ITEMS = { count: 0, sumMinor: 0n }
 
-/** Ends the items of a batch that have no payout yet. Those that are being requested hold the lock of the balance. */
+function beneficiaryKey({ destination }: Payout): string {
+  return `${destination.bankCode} ${destination.accountNumber}`
+}
+
+/**
+ * Rejects the items of a batch that have no payout yet. An instance that is reserving items holds the lock of the balance,
+ * so this waits for it.
+ */
 async function rejectItems(
   client: PoolClient,
   { id, businessId, live }: Batch,
@@ -126,7 +145,7 @@ async function rejectItems(
   return { count: rows[0]?.count ?? 0, sumMinor: BigInt(rows[0]?.minor ?? 0) }
 }
 
-/** Locks the payouts of a batch that await an approval, and have not expired. */
+/** Locks the payouts of a batch that await approval and have not expired. */
 async function lockPending(client: PoolClient, batchId: string): Promise<readonly Payout[]> {
   const { rows } = await client.query<PayoutRow>(
     `select ${PAYOUT_COLUMNS} from payout where batch_id = $1 and status = 'PENDING_APPROVAL'

@@ -4,17 +4,19 @@ import type { Actor } from '../auth/caller.ts'
 import { assert, Fault } from '../core/errors.ts'
 import { createIsolatingBatcher } from '../postgres/batcher.ts'
 import { inTransaction } from '../postgres/in-transaction.ts'
-import { mayHaveBeenSent, readGeneration } from './find-anywhere.ts'
+import { findAnywhere, mayHaveBeenSent, readGeneration } from './find-anywhere.ts'
 import {
   eventKindOf,
+  isBusiness,
   NEVER_SEEN,
   type Payout,
   type PayoutStatus,
+  READING_MS,
   RETURN_CHECKS_HOURS,
 } from './payout.ts'
 import { completePaidReturn } from './refund-transaction.ts'
 import { type PayoutContext, requesterOf } from './reserve-payout.ts'
-import { askBank } from './send-payouts.ts'
+import { askBank, orderOf } from './send-payouts.ts'
 import { type Changing, changeLocked, findPayout, lockPayouts, type PayoutChange } from './store.ts'
 
 interface Decision {
@@ -22,25 +24,23 @@ interface Decision {
   readonly note: string
 }
 
-/** How a decision changes a payout; undefined: it was made before. Throws a Fault if it may not be made. */
+/** Returns how a decision changes a payout, or undefined if it was made before. Throws a Fault if it is not allowed. */
 type Decide = (payout: Payout) => PayoutChange | undefined
 
-/** A decision about one payout, and who made it. */
-interface MadeDecision {
-  readonly payoutId: string
+/** A decision about one payout, with the actor who made it. */
+interface MadeDecision extends Decision {
   readonly action: AuditAction
   readonly actor: Actor
   readonly changeOf: Decide
 }
 
-/** What approving needs. */
 export interface ApproveContext extends PayoutContext {
-  /** Decides about a payout, together with others. @throws Fault */
+  /** Decides a payout in one commit with other pending decisions. @throws Fault */
   readonly approve: (decision: MadeDecision) => Promise<Payout>
 }
 
 /**
- * Approves a payout. The token, user or key that requested it may not.
+ * Approves a payout. The token, user or key that requested the payout cannot approve it.
  *
  * @throws Fault not_found, own_payout, payout_not_pending
  */
@@ -54,13 +54,13 @@ export function approvePayout(
     if (payout.requestedBy === by) {
       throw new Fault(
         'own_payout',
-        'Another person than the one who requested a payout has to approve it',
+        'The requester of a payout cannot approve it: a second person has to',
       )
     }
     if (!UNAPPROVED.has(payout.status) && payout.decidedBy === by) return undefined
     requireStatus(payout, ['PENDING_APPROVAL'])
     if (payout.expiresAtMs !== undefined && payout.expiresAtMs <= context.clock.now()) {
-      throw new Fault('payout_not_pending', 'The time for the approval of the payout is over')
+      throw new Fault('payout_not_pending', 'The payout was not approved in time')
     }
     return {
       status: 'APPROVED',
@@ -70,10 +70,10 @@ export function approvePayout(
       decisionNote: note,
     }
   }
-  return context.approve({ payoutId, action: 'payout.approve', actor, changeOf })
+  return context.approve({ payoutId, note, action: 'payout.approve', actor, changeOf })
 }
 
-/** Where a payout stands that is not approved, or no longer. */
+/** The statuses of a payout that was never approved, or whose approval no longer counts. */
 const UNAPPROVED: ReadonlySet<PayoutStatus> = new Set([
   'PENDING_APPROVAL',
   'REJECTED',
@@ -81,13 +81,13 @@ const UNAPPROVED: ReadonlySet<PayoutStatus> = new Set([
   'EXPIRED',
 ])
 
-/** Refuses the approval of a payout. @throws Fault not_found, payout_not_pending */
+/** Rejects a payout that awaits approval. @throws Fault not_found, payout_not_pending */
 export function rejectPayout(
   context: PayoutContext,
   { payoutId, note }: Decision,
   actor: Actor,
 ): Promise<Payout> {
-  return decide(context, payoutId, 'payout.reject', actor, (payout) => {
+  return decide(context, { payoutId, note }, 'payout.reject', actor, (payout) => {
     if (payout.status === 'REJECTED') return undefined
     requireStatus(payout, ['PENDING_APPROVAL'])
     const decidedBy = requesterOf(actor)
@@ -96,8 +96,8 @@ export function rejectPayout(
 }
 
 /**
- * Cancels a payout that was not sent. A key or portal link cancels only what one of them requested: the businesses of both
- * are that of the payout.
+ * Cancels a payout that was not sent. A secret key or portal link can cancel only payouts that a key or portal link
+ * requested; the caller has checked that it belongs to the business of the payout.
  *
  * @throws Fault not_found, payout_not_pending, permission_denied
  */
@@ -106,10 +106,10 @@ export function cancelPayout(
   { payoutId, note }: Decision,
   actor: Actor,
 ): Promise<Payout> {
-  return decide(context, payoutId, 'payout.cancel', actor, (payout) => {
+  return decide(context, { payoutId, note }, 'payout.cancel', actor, (payout) => {
     if (payout.status === 'CANCELLED') return undefined
     requireStatus(payout, ['PENDING_APPROVAL', 'APPROVED'])
-    // One that is to be sent again may have been paid: the bank's books decide, not a cancellation.
+    // A payout that is to be sent again may already be paid, so it cannot be cancelled.
     if (payout.submittedAtMs !== undefined) throw notPending(payout)
     if (isBusiness(requesterOf(actor)) && !isBusiness(payout.requestedBy)) {
       const who = payout.purpose === 'SETTLEMENT' ? 'A settlement' : 'An operator'
@@ -119,19 +119,14 @@ export function cancelPayout(
   })
 }
 
-/** Whether a requester is a business itself: by its key, or by a link to its portal. */
-function isBusiness(requester: string): boolean {
-  return /^(secret_key:|token:plk_)/.test(requester)
-}
-
-/** What an operator may decide about a payout, by what the books of the bank show. */
-export type Resolution = 'MARK_PAID' | 'MARK_FAILED' | 'ASK_AGAIN' | 'RESEND' | 'MARK_RETURNED'
+/** What an operator can decide about a payout after looking at the books of the bank. */
+type Resolution = 'MARK_PAID' | 'MARK_FAILED' | 'ASK_AGAIN' | 'RESEND' | 'MARK_RETURNED'
 
 /**
- * Decides a payout whose result the bank has not stated, or records that a paid one was returned. The one who requested it
- * may not decide what makes its money available again.
+ * Decides a payout whose result the bank has not stated, or records that a paid payout was returned. The requester cannot
+ * make the decisions that release the money (MARK_FAILED and MARK_RETURNED).
  *
- * @throws Fault not_found, own_payout, payout_not_pending, resend_not_safe
+ * @throws Fault not_found, own_payout, payout_not_pending, resend_not_safe, unavailable
  */
 export async function resolvePayout(
   context: PayoutContext,
@@ -141,11 +136,11 @@ export async function resolvePayout(
   const { decision, payoutId, note, sessionId } = request
   if (decision === 'RESEND') await requireNeverSeen(context, payoutId)
   const by = requesterOf(actor)
-  const stated = { actor: by, decidedBy: by, decisionNote: note }
+  const stated = { decidedBy: by, decisionNote: note, claimed: true as const }
   const givesBack = decision === 'MARK_FAILED' || decision === 'MARK_RETURNED'
-  return decide(context, payoutId, 'payout.resolve', actor, (payout) => {
+  return decide(context, { payoutId, note }, 'payout.resolve', actor, (payout) => {
     if (givesBack && payout.requestedBy === by) {
-      const text = 'Another person than the requester has to decide what gives the money back'
+      const text = 'The requester cannot give the money back: a second person has to'
       throw new Fault('own_payout', text)
     }
     switch (decision) {
@@ -158,7 +153,6 @@ export async function resolvePayout(
           sessionId: sessionId || payout.sessionId,
           failureReason: '',
           nextInMs: RETURN_CHECKS_HOURS[0] * 3_600_000,
-          claimed: true,
         }
       case 'MARK_FAILED':
         requireStatus(payout, ['UNKNOWN', 'MANUAL_REVIEW'])
@@ -167,28 +161,35 @@ export async function resolvePayout(
           status: 'FAILED',
           step: said('an operator found it not paid', note),
           failureReason: 'operator',
-          claimed: true,
         }
       case 'ASK_AGAIN':
-        requireStatus(payout, ['UNKNOWN', 'MANUAL_REVIEW'])
+        // One that is to be sent again may wait for its bank for good.
+        if (payout.status !== 'APPROVED' || payout.submittedAtMs === undefined) {
+          requireStatus(payout, ['UNKNOWN', 'MANUAL_REVIEW'])
+        }
         return {
           ...stated,
           status: 'UNKNOWN',
           step: said('an operator has the bank asked again', note),
+          attempts: 0,
           failureReason: '',
           nextInMs: 0,
-          claimed: true,
         }
       case 'RESEND':
         requireStatus(payout, ['MANUAL_REVIEW'])
         if (payout.failureReason !== NEVER_SEEN) throw unsafe()
+        // After a restore this copy may not have its approval.
+        if (payout.approvalReason !== '' && payout.requestedBy === by) {
+          const text = 'Another person than the requester has to have it sent: it needs an approval'
+          throw new Fault('own_payout', text)
+        }
         return {
           ...stated,
           status: 'APPROVED',
           step: said('an operator has it sent again under the same reference', note),
+          attempts: 0,
           failureReason: '',
           nextInMs: 0,
-          claimed: true,
         }
       case 'MARK_RETURNED':
         requireStatus(payout, ['PAID'])
@@ -196,19 +197,34 @@ export async function resolvePayout(
           ...stated,
           status: 'RETURNED',
           step: said('an operator found it returned', note),
-          claimed: true,
         }
     }
   })
 }
 
-/** Asks the bank once more before a payout is sent again. @throws Fault not_found, resend_not_safe */
+/**
+ * Asks the bank once more before a payout is sent again, or all banks if a restore left unclear which one may have it.
+ *
+ * @throws Fault not_found, resend_not_safe, unavailable
+ */
 async function requireNeverSeen(context: PayoutContext, payoutId: string): Promise<void> {
   const payout = await findPayout(context.database.durablePool, payoutId)
   if (payout === undefined) throw notFound()
   if (payout.status !== 'MANUAL_REVIEW' || payout.failureReason !== NEVER_SEEN) throw unsafe()
-  const { kind } = await askBank(context, payout)
-  if (kind !== 'not found') throw unsafe()
+  const generation = await readGeneration(context.database.durablePool)
+  if (generation === undefined) throw unsafe()
+  const found =
+    payout.generation === 0
+      ? await findAnywhere(context, payout, orderOf(payout), generation)
+      : await askBank(context, payout, generation)
+  const isReading =
+    (found.kind === 'unknown' && found.isReading) ||
+    (found.kind === 'unclear' && found.nextInMs === READING_MS)
+  if (isReading) {
+    const text = 'The list of the bank is still being read; repeat the request'
+    throw new Fault('unavailable', text, { retryAfterSeconds: READING_MS / 1_000 })
+  }
+  if (found.kind !== 'not found' && found.kind !== 'never sent') throw unsafe()
 }
 
 function unsafe(): Fault {
@@ -217,11 +233,11 @@ function unsafe(): Fault {
   return new Fault('resend_not_safe', text)
 }
 
-/** Approvals that arrive while others are written are written together: the audit log takes one commit at a time. */
+/** Batches approvals that arrive during a commit into the next one: the audit log allows one commit at a time. */
 export function createApprove(context: PayoutContext): ApproveContext['approve'] {
   const approve = createIsolatingBatcher<MadeDecision, Payout | Fault>({
     async run(calls) {
-      // Two decisions about one payout: the second is about what the first one left.
+      // Decisions about the same payout run in turns, so that the second sees the result of the first.
       const ofPayouts = [...Map.groupBy(calls, ({ item }) => item.payoutId).values()]
       for (let turn = 0; ofPayouts.some((group) => group.length > turn); turn++) {
         const part = ofPayouts.flatMap((group) => group[turn] ?? [])
@@ -239,17 +255,17 @@ export function createApprove(context: PayoutContext): ApproveContext['approve']
   return async (decision) => payoutOf(await approve(decision))
 }
 
-/** How many approvals are written together. */
+/** The most approvals in one commit. */
 const APPROVALS_MAX = 64
 
 async function decide(
   context: PayoutContext,
-  payoutId: string,
+  made: Decision,
   action: AuditAction,
   actor: Actor,
   changeOf: Decide,
 ): Promise<Payout> {
-  const [result] = await decideTogether(context, [{ payoutId, action, actor, changeOf }])
+  const [result] = await decideTogether(context, [{ ...made, action, actor, changeOf }])
   return payoutOf(result)
 }
 
@@ -260,7 +276,7 @@ function payoutOf(result: Payout | Fault | undefined): Payout {
   return result
 }
 
-/** Changes locked payouts, each another one, and records who did so, with their status before and after. */
+/** Locks and changes payouts, one decision for each, and audits who decided, with the status before and after. */
 async function decideTogether(
   { database, clock, count, onCommit, wake }: PayoutContext,
   decisions: readonly MadeDecision[],
@@ -288,12 +304,14 @@ async function decideTogether(
       results[at] = after
       await completePaidReturn(client, after, decision.actor, clock.now())
     }
-    const [first, ...rest] = changed.map(({ before, after, decision: { actor, action } }) => {
+    const [first, ...rest] = changed.map(({ before, after, decision: { actor, action, note } }) => {
       const { amountMinor } = after
       const details = { before: before.status, after: after.status, amountMinor: `${amountMinor}` }
       const change = {
-        ...{ action, targetId: after.id, businessId: after.businessId },
-        details: { ...details, note: after.decisionNote },
+        action,
+        targetId: after.id,
+        businessId: after.businessId,
+        details: { ...details, note },
       }
       return { actor, change }
     })
@@ -307,7 +325,7 @@ async function decideTogether(
   return results
 }
 
-/** How a decision changes a locked payout; undefined: it was made before. @throws Fault if it may not be made */
+/** Returns how a decision changes a locked payout, or undefined if it was made before. @throws Fault if not allowed */
 async function decidedChange(
   client: PoolClient,
   payout: Payout,
@@ -316,24 +334,23 @@ async function decidedChange(
   const change = changeOf(payout)
   if (change === undefined) return undefined
   if (change.status === 'REJECTED' || change.status === 'CANCELLED') {
-    await requireNotSent(client, payout)
+    const current = await readGeneration(client)
+    if (current === undefined || mayHaveBeenSent(payout, current)) throw mayBeSent(payout.status)
   }
   const stated = { actor: requesterOf(actor), ...change }
-  // The bank has stated that it never saw it: no bank is asked once more before it is sent.
+  // The bank has stated that it never saw the payout, so sending it again does not ask all banks first.
   if (payout.status !== 'MANUAL_REVIEW' || change.status !== 'APPROVED') return stated
   const current = await readGeneration(client)
   if (current === undefined) throw unsafe()
   return { ...stated, generation: current.generation }
 }
 
-/** @throws Fault payout_not_pending (after a restore, until the banks have stated that they do not know it) */
-async function requireNotSent(client: PoolClient, payout: Payout): Promise<void> {
-  const current = await readGeneration(client)
-  if (current !== undefined && !mayHaveBeenSent(payout, current)) return
-  throw new Fault(
+/** The fault of a rejection or cancellation after a restore, until all banks have stated that they do not know the payout. */
+export function mayBeSent(status: PayoutStatus): Fault {
+  return new Fault(
     'payout_not_pending',
-    'The database was restored, and the banks are being asked whether the payout was sent before',
-    { facts: { status: payout.status } },
+    'The database was restored: the banks are being asked whether the payout was already sent',
+    { facts: { status } },
   )
 }
 

@@ -1,5 +1,5 @@
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
-import type { Actor } from '../auth/caller.ts'
+import type { Actor, BusinessScope } from '../auth/caller.ts'
 import { Fault } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
@@ -25,9 +25,9 @@ function toDiscrepancy({ amountMinor, resolvedAtMs, ...row }: Row): Discrepancy 
 }
 
 /**
- * Stores differences. A resolved one that the bank states otherwise by now is one again: what was resolved was another.
+ * Stores differences. If the bank now states other details than when a difference was resolved, the difference is reopened.
  *
- * @returns those that were not stored before, resolved ones included
+ * @returns the differences that are new or reopened
  */
 export async function storeDiscrepancies(
   on: Queryable,
@@ -72,16 +72,10 @@ export async function storeDiscrepancies(
   return rows.map(toDiscrepancy)
 }
 
-/** Which differences; undefined: all. */
-interface Filter {
-  readonly businessIds: readonly string[] | undefined
-  readonly live: boolean | undefined
-}
-
-/** Unresolved ones, oldest first. @param after the last one of the page before; empty at the beginning */
+/** Lists unresolved differences, oldest first. @param after the last id of the previous page; empty at the beginning */
 export async function listOldestDiscrepancies(
   on: Queryable,
-  { businessIds, live }: Filter,
+  { businessIds, live }: BusinessScope,
   after: string,
   limit: number,
 ): Promise<readonly Discrepancy[]> {
@@ -96,10 +90,10 @@ export async function listOldestDiscrepancies(
   return rows.map(toDiscrepancy)
 }
 
-/** How many are unresolved, up to a bound. */
+/** Counts unresolved differences, up to `max`. */
 export async function countDiscrepancies(
   on: Queryable,
-  { businessIds, live }: Filter,
+  { businessIds, live }: BusinessScope,
   max: number,
 ): Promise<number> {
   const { rows } = await on.query<{ count: number }>(
@@ -115,7 +109,7 @@ export async function countDiscrepancies(
   return rows[0]?.count ?? 0
 }
 
-/** One page of unresolved ones, newest first. @throws Fault validation_failed (the page token) */
+/** One page of unresolved differences, newest first. @throws Fault validation_failed (the page token) */
 export async function listDiscrepancies(
   on: Queryable,
   request: { readonly pageSize: number; readonly pageToken: string },
@@ -159,7 +153,7 @@ export function resolveDiscrepancy(
   })
 }
 
-/** Resolves what was missing at a bank that shows it by now. */
+/** Resolves the MISSING_AT_BANK differences of payouts that the bank shows now. */
 export async function resolveShown(
   on: Queryable,
   payoutIds: readonly string[],

@@ -4,8 +4,8 @@ import { formatAmount } from '../core/money.ts'
 import type { Payout, PayoutStatus } from './payout.ts'
 
 /**
- * What differs between what a bank sent out and the payouts: a payout that it does not show, a transfer without a
- * payout, other details or another result, or two transfers for one payout.
+ * How the transfers of a bank differ from the payouts: the bank does not show a payout, a transfer has no payout, the
+ * details or results differ, or the bank shows several transfers for one payout.
  */
 export type DiscrepancyKind = 'MISSING_AT_BANK' | 'MISSING_HERE' | 'MISMATCHED' | 'PAID_TWICE'
 
@@ -21,7 +21,7 @@ export interface NewDiscrepancy {
   readonly kind: DiscrepancyKind
   readonly bank: BankCode
   readonly live: boolean
-  /** Names the transfer at the bank: our reference, or its session id where it has none. */
+  /** Identifies the transfer at the bank: see `lineKeyOf`. */
   readonly lineKey: string
   readonly bankReference: string
   readonly sessionId: string
@@ -38,13 +38,13 @@ export interface Discrepancy extends NewDiscrepancy {
   /** Empty: there is no payout. */
   readonly businessId: string
   readonly foundAtMs: number
-  /** Undefined: it waits. */
+  /** Undefined: it is unresolved. */
   readonly resolvedAtMs: number | undefined
   readonly resolvedBy: string
   readonly note: string
 }
 
-/** Whose outgoing transfers are compared. */
+/** The bank and mode whose outgoing transfers are compared. */
 export interface ListedBank {
   readonly bank: BankCode
   readonly live: boolean
@@ -53,16 +53,16 @@ export interface ListedBank {
 /** An outgoing transfer; a statement may lack its reference, its account and its time. */
 export type Line = Omit<OutgoingLine, 'atMs'> & { readonly atMs: number | undefined }
 
-/** What a line may state of a payout with a status; a line that is not finished contradicts none. */
+/** For each state of a line, the payout statuses that it does not contradict. A pending line contradicts no status. */
 const AGREES: Readonly<Record<'paid' | 'failed' | 'returned', ReadonlySet<PayoutStatus>>> = {
   paid: new Set(['PAID', 'RETURNED', 'SUBMITTING', 'UNKNOWN', 'MANUAL_REVIEW']),
-  // One that failed may be sent again under the same reference.
+  // APPROVED: a failed transfer may be sent again under the same reference.
   failed: new Set(['FAILED', 'RETURNED', 'SUBMITTING', 'UNKNOWN', 'MANUAL_REVIEW', 'APPROVED']),
-  // Some banks call a failed transfer so.
+  // FAILED: some banks call a failed transfer returned.
   returned: new Set(['PAID', 'RETURNED', 'FAILED', 'SUBMITTING', 'UNKNOWN', 'MANUAL_REVIEW']),
 }
 
-/** What a line states otherwise than the payout, in words; undefined: nothing. */
+/** Describes how a line differs from its payout; undefined: it does not. */
 export function differenceOf(
   { bank, live }: ListedBank,
   payout: Payout,
@@ -87,21 +87,21 @@ export function differenceOf(
   return differences.length === 0 ? undefined : differences.join(', ')
 }
 
-/** Whether the bank is asked now, as the line shows a result that the payout lacks. */
+/** Whether the line shows a result that the payout lacks, so that the bank has to be asked now. */
 export function needsAsking(status: PayoutStatus, { state }: Line): boolean {
   if (state === 'pending') return false
   if (status === 'PAID') return state === 'returned'
   return status === 'UNKNOWN' || status === 'MANUAL_REVIEW'
 }
 
-/** Our references at banks: see `bankReferenceOf`. */
+/** The form of our references at banks: see `bankReferenceOf`. */
 const OWN_REFERENCE = /^[0-9A-Z]{25}$/i
 
 export function missingHere(of: ListedBank, line: Line): NewDiscrepancy {
   const { reference, sessionId, amountMinor, accountNumber } = line
   const whose = OWN_REFERENCE.test(reference)
-    ? 'Its reference is like those of Inflow: the database may have been restored'
-    : 'Its reference is none of Inflow'
+    ? 'Its reference looks like a reference of Inflow: the database may have been restored'
+    : 'Its reference was not made by Inflow'
   const text = `${BANK_FACTS[of.bank].name} sent NGN ${formatAmount(amountMinor)} to ${accountNumber || 'an unknown account'}, and no payout has its reference. ${whose}.`
   return { ...factsOf(of, line), kind: 'MISSING_HERE', payoutId: '', sessionId, text }
 }
@@ -116,15 +116,21 @@ export function mismatch(
   return { ...factsOf(of, line), kind: 'MISMATCHED', payoutId: payout.id, text }
 }
 
-function factsOf(
-  of: ListedBank,
-  { reference, sessionId, amountMinor, accountNumber }: Line,
-): Omit<NewDiscrepancy, 'kind' | 'payoutId' | 'text'> {
-  const lineKey = reference || sessionId
+function factsOf(of: ListedBank, line: Line): Omit<NewDiscrepancy, 'kind' | 'payoutId' | 'text'> {
+  const { reference, sessionId, amountMinor, accountNumber } = line
+  const lineKey = lineKeyOf(line)
   return { ...of, lineKey, bankReference: reference, sessionId, amountMinor, accountNumber }
 }
 
-/** @param count how many transfers the bank shows; more than the sessions if it does not name these */
+/**
+ * The key of a transfer at its bank: our reference, or else its session id. A bank's list may have transfers without either,
+ * for example those made at its portal. Their key is what the line states, so that each is a difference of its own.
+ */
+function lineKeyOf({ reference, sessionId, amountMinor, accountNumber, atMs }: Line): string {
+  return reference || sessionId || `unnamed ${amountMinor} ${accountNumber} ${atMs ?? ''}`
+}
+
+/** @param count how many transfers the bank shows; more than `sessions` if the bank does not state session ids */
 export function paidTwice(
   of: ListedBank,
   payout: Payout,
@@ -140,7 +146,7 @@ export function paidTwice(
   }
 }
 
-/** The facts of a difference that is known from the payout. */
+/** The fields of a difference that are taken from the payout. */
 export function factsOfPayout(
   of: ListedBank,
   { id, bankReference, sessionId, amountMinor, destination }: Payout,

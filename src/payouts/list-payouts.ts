@@ -1,33 +1,38 @@
+import type { BusinessScope } from '../auth/caller.ts'
 import type { Institution, Institutions } from '../banks/institutions.ts'
 import { Fault } from '../core/errors.ts'
 import { firstIdAt } from '../core/ids.ts'
-import { bindValues } from '../postgres/bind-values.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import { cutPage, cutScan, readPage } from '../postgres/page-token.ts'
-import type { Payout, PayoutPurpose, PayoutStatus, Step } from './payout.ts'
+import { bindValues } from '../postgres/statement.ts'
+import {
+  type Destination,
+  isFinal,
+  type Payout,
+  type PayoutPurpose,
+  type PayoutStatus,
+  type Step,
+} from './payout.ts'
 import { findByReference, PAYOUT_COLUMNS, type PayoutRow, toPayout } from './store.ts'
 
 /** Which payouts to list. */
-export interface PayoutFilter {
-  /** Of whom; undefined: of all businesses. */
-  readonly businessIds: readonly string[] | undefined
-  readonly live: boolean | undefined
-  /** None: any. */
+export interface PayoutFilter extends BusinessScope {
+  /** Empty: any status. */
   readonly statuses: readonly PayoutStatus[]
-  readonly purpose: PayoutPurpose | undefined
-  /** When they were requested: from a time, in epoch milliseconds, until before another one. */
-  readonly fromMs: number | undefined
-  readonly toMs: number | undefined
-  /** Refunds of this payment; empty: any. */
-  readonly transactionId: string
+  readonly purpose?: PayoutPurpose | undefined
+  /** When the payouts were requested, in epoch milliseconds; `toMs` is exclusive. */
+  readonly fromMs?: number | undefined
+  readonly toMs?: number | undefined
+  /** Selects the refunds of this payment; empty: any payout. */
+  readonly transactionId?: string
   /** Empty: any. */
-  readonly accountNumber: string
-  readonly batchId: string
+  readonly accountNumber?: string
+  readonly batchId?: string
   readonly pageSize: number
   readonly pageToken: string
 }
 
-/** The most payouts that a page reads if no index has the order of its filter. */
+/** The most payouts that a page reads if no index matches its filter. */
 const ROWS_MAX = 1_000
 
 /** One page of payouts, newest first. @throws Fault validation_failed (the page token) */
@@ -44,7 +49,7 @@ export async function listPayouts(
         select * from payout where id = any(array(${ids}))
       )
       select (select id from edge) as read_up_to, ${PAYOUT_COLUMNS}
-      -- One row says where the scan ended, also when nothing was found.
+      -- The outer join returns where the scan ended even if nothing was found.
       from (select) one left join listed on true order by id desc`,
     values,
   )
@@ -55,20 +60,11 @@ export async function listPayouts(
   return cutScan(payouts, page, ({ id }) => [id], edgeId ? [edgeId] : undefined)
 }
 
-/** The statuses of payouts that are not final: there are few of them, and they have an index. */
-const OPEN: readonly PayoutStatus[] = [
-  'PENDING_APPROVAL',
-  'APPROVED',
-  'SUBMITTING',
-  'UNKNOWN',
-  'MANUAL_REVIEW',
-]
-
 /**
- * Selects the newest ids of each range of an index: those of a payment, a batch or an account, or else of each mode, and of
- * each business if the filter names some. With further conditions, each range is read up to a bound.
+ * Selects the newest ids of each index range. A range is a payment, a batch or an account if the filter names one, and
+ * otherwise each mode, or each business in each mode. With further conditions, each range is read up to a bound.
  *
- * @returns the subquery of the latest id at which the reading of a range was cut, and the subquery of the ids
+ * @returns `edge`, a subquery of the newest id at which the bound cut a range, and `ids`, a subquery of the ids
  */
 function newestIds(
   filter: PayoutFilter,
@@ -80,7 +76,8 @@ function newestIds(
   const businesses = businessIds && `${bind(businessIds)}::text[]`
   const from = fromMs === undefined ? '' : ` and id >= ${bind(firstIdAt('pay', fromMs))}`
   const to = toMs === undefined ? '' : ` and id < ${bind(firstIdAt('pay', toMs))}`
-  const isOpen = statuses.length > 0 && statuses.every((status) => OPEN.includes(status))
+  // Few payouts have a status that is not final, and a partial index covers these payouts.
+  const isOpen = statuses.length > 0 && !statuses.some(isFinal)
   const open = isOpen ? ' and completed_at is null' : ''
   const [key, ...others] = namedBy(filter, bind)
   const modes = live === undefined ? [true, false] : [live]
@@ -92,7 +89,7 @@ function newestIds(
       const range = (of: string) =>
         `select id, status, purpose from payout where ${of}live = ${mode}${where}`
       if (businesses === undefined) return `(${range('')})`
-      // By its statistics the planner knows how much a business has if it is named.
+      // With a single business in the condition, the planner can use the column statistics for its value.
       if (businessIds?.length === 1) return `(${range(`business_id = (${businesses})[1] and `)})`
       return `(select p.* from unnest(${businesses}) as b(id) cross join lateral (${range('business_id = b.id and ')}) p)`
     })
@@ -118,9 +115,9 @@ function newestIds(
   ]
 }
 
-/** SQL: conditions that an index begins with, the rarest first. */
+/** SQL conditions on the leading column of an index, the most selective first. */
 function namedBy(
-  { transactionId, batchId, accountNumber }: PayoutFilter,
+  { transactionId = '', batchId = '', accountNumber = '' }: PayoutFilter,
   bind: (value: unknown) => string,
 ): readonly string[] {
   return [
@@ -130,7 +127,7 @@ function namedBy(
   ]
 }
 
-/** A payout by the reference of its business. @throws Fault not_found: also for a reference of another business */
+/** Finds a payout by its business, mode and reference. @throws Fault not_found */
 export async function getByReference(
   on: Queryable,
   key: Pick<Payout, 'businessId' | 'live' | 'reference'>,
@@ -140,10 +137,10 @@ export async function getByReference(
   return payout
 }
 
-/** How many institutions a page has if the caller sets no size: all of them. */
+/** The default page size, which is large enough for all institutions. */
 const INSTITUTIONS_DEFAULT = 1_000
 
-/** One page of the institutions that payouts can reach, by name. @throws Fault validation_failed (the page token) */
+/** One page of the institutions that payouts can reach, sorted by name. @throws Fault validation_failed (the page token) */
 export function listInstitutions(
   institutions: Institutions,
   { pageSize, pageToken }: { readonly pageSize: number; readonly pageToken: string },
@@ -154,18 +151,15 @@ export function listInstitutions(
   return cutPage(rows, page, () => [`${after + page.limit}`])
 }
 
-/** The payouts that an identifier names: their own, that at the bank, the interbank one, or the caller's. */
+/** Finds payouts by their id, our reference at the bank, the interbank session id, or the caller's reference. */
 export async function searchPayouts(
   on: Queryable,
   text: string,
-  scope: {
-    readonly businessIds: readonly string[] | undefined
-    readonly live: boolean | undefined
-  },
+  scope: BusinessScope,
   limit: number,
 ): Promise<Payout[]> {
   const { rows } = await on.query<PayoutRow>(
-    // By look-ups of four indexes; only the caller's references are not unique.
+    // Four index look-ups. Only the caller's reference can match many payouts, so only that look-up has a limit.
     `select ${PAYOUT_COLUMNS} from payout
       where id = any (array(
           select id from payout where id = $1
@@ -185,25 +179,23 @@ export async function searchPayouts(
 
 const STEPS_MAX = 200
 
-/** The history of a payout, oldest first. */
+/** The newest steps of a payout, oldest first. */
 export async function listSteps(on: Queryable, payoutId: string): Promise<Step[]> {
   const { rows } = await on.query<Step>(
-    `select round(date_part('epoch', at) * 1000) as "atMs", status, actor, text from payout_step
-      where payout_id = $1 order by number limit ${STEPS_MAX}`,
+    `select round(date_part('epoch', at) * 1000) as "atMs", status, actor, text from (
+        select * from payout_step where payout_id = $1 order by number desc limit ${STEPS_MAX}
+      ) newest order by number`,
     [payoutId],
   )
   return rows
 }
 
-export interface SavedBeneficiary {
-  readonly bankCode: string
-  readonly accountNumber: string
-  readonly accountName: string
+interface SavedBeneficiary extends Omit<Destination, 'bankName'> {
   readonly firstUsedAtMs: number
   readonly lastUsedAtMs: number
 }
 
-/** One page of those whom a business has paid, the last used first. @throws Fault validation_failed (the page token) */
+/** One page of the beneficiaries of a business, the last used first. @throws Fault validation_failed (the page token) */
 export async function listBeneficiaries(
   on: Queryable,
   request: {

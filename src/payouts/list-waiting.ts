@@ -1,26 +1,20 @@
+import type { BusinessScope } from '../auth/caller.ts'
 import { MINUTE_MS } from '../core/durations.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import type { Payout } from './payout.ts'
 import { PAYOUT_COLUMNS, type PayoutRow, toPayout } from './store.ts'
 
-/**
- * What payouts wait for: the approval of a second person, or a decision about one whose result is not known. Each list
- * has an index of its own, and begins with the oldest.
- */
-interface Waiting {
-  /** Undefined: all. */
-  readonly businessIds: readonly string[] | undefined
-  /** Undefined: both modes. */
-  readonly live: boolean | undefined
-}
-
-/** For how long a bank may not state the result of a payout before operators look at it. */
+/** How long a bank may leave a payout without a result before it is shown to operators. */
 export const UNKNOWN_MS_MAX = 15 * MINUTE_MS
 
-/** Payouts that await an approval. @param after the last one of the page before; empty at the beginning */
+/**
+ * Lists payouts that await approval, the oldest first. Each list of this file has an index of its own.
+ *
+ * @param after the last id of the previous page; empty at the beginning
+ */
 export async function listAwaitingApproval(
   on: Queryable,
-  { businessIds, live }: Waiting,
+  { businessIds, live }: BusinessScope,
   after: string,
   limit: number,
 ): Promise<readonly Payout[]> {
@@ -34,10 +28,10 @@ export async function listAwaitingApproval(
   return rows.map(toPayout)
 }
 
-/** How many await an approval, up to a bound. */
+/** Counts payouts that await approval, up to `max`. */
 export async function countAwaitingApproval(
   on: Queryable,
-  { businessIds, live }: Waiting,
+  { businessIds, live }: BusinessScope,
   max: number,
 ): Promise<number> {
   const { rows } = await on.query<{ count: number }>(
@@ -52,10 +46,10 @@ export async function countAwaitingApproval(
   return rows[0]?.count ?? 0
 }
 
-/** Payouts in manual review, and those whose result the bank has not stated for 15 minutes. */
+/** Lists payouts in manual review, and payouts whose result the bank has not stated for 15 minutes. */
 export async function listUnclear(
   on: Queryable,
-  { businessIds, live }: Waiting,
+  { businessIds, live }: BusinessScope,
   after: string,
   limit: number,
   nowMs: number,
@@ -70,10 +64,10 @@ export async function listUnclear(
   return rows.map(toPayout)
 }
 
-/** How many of these there are, up to a bound. */
+/** Counts the payouts that `listUnclear` lists, up to `max`. */
 export async function countUnclear(
   on: Queryable,
-  { businessIds, live }: Waiting,
+  { businessIds, live }: BusinessScope,
   max: number,
   nowMs: number,
 ): Promise<number> {

@@ -1,6 +1,5 @@
 import { create } from '@bufbuild/protobuf'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
-import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
 import {
   type PayoutDiscrepancy as DiscrepancyMessage,
   type OutgoingLine as LineMessage,
@@ -13,14 +12,11 @@ import {
   type Pause as PauseMessage,
   PauseSchema,
   PauseScope,
-  PauseScopeSchema,
   PayoutBatchSchema,
   type PayoutItem,
   type Payout as PayoutMessage,
   PayoutPolicySchema,
-  PayoutPurposeSchema,
   PayoutSchema,
-  PayoutStatusSchema,
   PayoutStepSchema,
   type PayoutPolicy as PolicyMessage,
   PayoutPurpose as PurposeMessage,
@@ -33,49 +29,57 @@ import { fromBankCode, toBankCode } from '../banks/message.ts'
 import { assert } from '../core/errors.ts'
 import { CURRENCY } from '../core/money.ts'
 import { encodeEvent } from '../events/message.ts'
-import { fromTimestamp } from '../protobuf/values.ts'
+import { enumName, fromTimestamp, toOptionalTimestamp } from '../protobuf/values.ts'
 import type { Batch, BatchItem } from './batch.ts'
 import type { Discrepancy, Line } from './discrepancy.ts'
-import type { Pause, PauseTarget, Payout, PayoutPurpose, PayoutStatus, Step } from './payout.ts'
+import { isBusiness, type Pause, type PauseTarget, type Payout, type Step } from './payout.ts'
 import type { PayoutPolicy } from './policy.ts'
 
-const at = (atMs: number | undefined) => (atMs === undefined ? undefined : timestampFromMs(atMs))
+/** Stands for the tokens and users whose names a caller that is restricted to businesses does not see. */
+const OPERATOR = 'operator'
+
+/** An actor as a restricted caller sees it. @param own the caller as an actor */
+export function actorShown(actor: string, own: string): string {
+  const isShown = actor === '' || actor === 'system' || actor === own || isBusiness(actor)
+  return isShown ? actor : OPERATOR
+}
+
+/** A payout as a restricted caller sees it, without the notes of operators. */
+export function payoutShown(payout: Payout, own: string): Payout {
+  const requestedBy = actorShown(payout.requestedBy, own)
+  const decidedBy = actorShown(payout.decidedBy, own)
+  const decisionNote = decidedBy === OPERATOR ? '' : payout.decisionNote
+  return { ...payout, requestedBy, decidedBy, decisionNote }
+}
+
+/** A step as a restricted caller sees it. The text of a decision ends with its note; what was requested has its reason. */
+export function stepShown(step: Step, own: string): Step {
+  const actor = actorShown(step.actor, own)
+  const isNoted = actor === OPERATOR && !step.text.startsWith('requested')
+  return { ...step, actor, text: isNoted ? step.text.replace(/: .*/s, '') : step.text }
+}
+
+/** A pause as a restricted caller sees it. Those of all payouts and of banks are about others too. */
+export function pauseShown(pause: Pause, own: string): Pause {
+  return pause.scope === 'BUSINESS'
+    ? { ...pause, pausedBy: actorShown(pause.pausedBy, own) }
+    : { ...pause, reason: '', pausedBy: '' }
+}
 
 export function toPayoutMessage(payout: Payout): PayoutMessage {
-  const { expiresAtMs, nextAtMs, submittedAtMs, completedAtMs } = payout
+  const { bank, ...fields } = payout
   return create(PayoutSchema, {
-    id: payout.id,
-    businessId: payout.businessId,
-    live: payout.live,
-    reference: payout.reference,
+    ...fields,
     purpose: PurposeMessage[payout.purpose],
     status: StatusMessage[payout.status],
-    amountMinor: payout.amountMinor,
-    feeMinor: payout.feeMinor,
-    dutyMinor: payout.dutyMinor,
     currency: CURRENCY,
     beneficiary: payout.destination,
-    narration: payout.narration,
-    ...(payout.bank && { bank: fromBankCode(payout.bank) }),
-    bankReference: payout.bankReference,
-    routing: payout.routing,
-    sessionId: payout.sessionId,
-    failureReason: payout.failureReason,
-    detail: payout.detail,
-    requestedBy: payout.requestedBy,
-    approvalReason: payout.approvalReason,
-    decidedBy: payout.decidedBy,
-    decisionNote: payout.decisionNote,
+    ...(bank && { bank: fromBankCode(bank) }),
     createdAt: timestampFromMs(payout.createdAtMs),
-    ...(expiresAtMs !== undefined && { expiresAt: at(expiresAtMs) }),
-    ...(nextAtMs !== undefined && { nextAt: at(nextAtMs) }),
-    ...(submittedAtMs !== undefined && { submittedAt: at(submittedAtMs) }),
-    ...(completedAtMs !== undefined && { completedAt: at(completedAtMs) }),
-    transactionId: payout.transactionId,
-    settlementId: payout.settlementId,
-    batchId: payout.batchId,
-    refundedSessionId: payout.refundedSessionId,
-    unmatchedPaymentId: payout.unmatchedPaymentId,
+    expiresAt: toOptionalTimestamp(payout.expiresAtMs),
+    nextAt: toOptionalTimestamp(payout.nextAtMs),
+    submittedAt: toOptionalTimestamp(payout.submittedAtMs),
+    completedAt: toOptionalTimestamp(payout.completedAtMs),
   })
 }
 
@@ -95,7 +99,7 @@ export function toBatchItem({
   return { reference, amountMinor, bankCode, accountNumber, accountName, narration }
 }
 
-/** The event of a payout, encoded without its position in the event log. What operators note about it is left out. */
+/** Encodes the event of a payout without its position in the event log. It leaves out the notes of operators. */
 export function encodePayoutEvent(
   payout: Payout,
   {
@@ -105,7 +109,7 @@ export function encodePayoutEvent(
   }: { readonly kind: string; readonly eventId: string; readonly nowMs: number },
 ): Uint8Array {
   const value = toPayoutMessage({ ...payout, decidedBy: '', decisionNote: '', nextAtMs: undefined })
-  const event = create(EventSchema, {
+  return encodeEvent({
     id: eventId,
     businessId: payout.businessId,
     kind,
@@ -113,19 +117,6 @@ export function encodePayoutEvent(
     live: payout.live,
     payload: { case: 'payout', value },
   })
-  return encodeEvent(event)
-}
-
-/** @returns undefined for a value that is not specified */
-export function toStatus(status: StatusMessage): PayoutStatus | undefined {
-  if (status === StatusMessage.UNSPECIFIED) return undefined
-  return PayoutStatusSchema.value[status]?.localName as PayoutStatus | undefined
-}
-
-/** @returns undefined for a value that is not specified */
-export function toPurpose(purpose: PurposeMessage): PayoutPurpose | undefined {
-  if (purpose === PurposeMessage.UNSPECIFIED) return undefined
-  return PayoutPurposeSchema.value[purpose]?.localName as PayoutPurpose | undefined
 }
 
 export function toStepMessage({ atMs, status, actor, text }: Step): StepMessage {
@@ -133,25 +124,12 @@ export function toStepMessage({ atMs, status, actor, text }: Step): StepMessage 
   return create(PayoutStepSchema, fields)
 }
 
-/** A state is validated: it is specified. */
-const LINE_STATES: Readonly<Record<number, Line['state']>> = {
-  [OutgoingState.PAID]: 'paid',
-  [OutgoingState.FAILED]: 'failed',
-  [OutgoingState.PENDING]: 'pending',
-  [OutgoingState.RETURNED]: 'returned',
-}
-
 export function toLine(message: LineMessage): Line {
   const { reference, sessionId, amountMinor, accountNumber, state } = message
   const atMs = message.at && fromTimestamp(message.at)
-  return {
-    reference,
-    sessionId,
-    amountMinor,
-    accountNumber,
-    atMs,
-    state: LINE_STATES[state] ?? 'pending',
-  }
+  // Validation has rejected an unspecified state.
+  const name = (enumName(OutgoingState, state) ?? 'PENDING').toLowerCase() as Line['state']
+  return { reference, sessionId, amountMinor, accountNumber, atMs, state: name }
 }
 
 export function toDiscrepancyMessage(found: Discrepancy): DiscrepancyMessage {
@@ -161,7 +139,7 @@ export function toDiscrepancyMessage(found: Discrepancy): DiscrepancyMessage {
     kind: PayoutDiscrepancyKind[kind],
     bank: fromBankCode(bank),
     foundAt: timestampFromMs(foundAtMs),
-    ...(resolvedAtMs !== undefined && { resolvedAt: at(resolvedAtMs) }),
+    resolvedAt: toOptionalTimestamp(resolvedAtMs),
   })
 }
 
@@ -175,7 +153,7 @@ export function toPauseTarget({
   readonly bank: Bank
 }): PauseTarget {
   const target = scope === PauseScope.BANK ? toBankCode(bank) : businessId
-  return { scope: PauseScopeSchema.value[scope]?.localName as PauseTarget['scope'], target }
+  return { scope: enumName(PauseScope, scope) as PauseTarget['scope'], target }
 }
 
 export function toPauseMessage({
@@ -207,30 +185,13 @@ export function toPolicyMessage(businessId: string, policy: PayoutPolicy): Polic
 }
 
 export function toPolicy(message: PolicyMessage): PayoutPolicy {
-  const { payoutMaxMinor, dailyMaxMinor, monthlyMaxMinor, approvalAboveMinor } = message
-  const { coolDownHours, newBeneficiaryMaxMinor, chargeDuty, floorMinor, settleTo } = message
+  // All that is left is stored, and shown in the audit log.
+  const { $typeName: _, $unknown: __, businessId: ___, ...policy } = message
   return {
-    payoutMaxMinor,
-    dailyMaxMinor,
-    monthlyMaxMinor,
-    approvalAboveMinor: approvalAboveMinor ?? null,
-    coolDownHours,
-    newBeneficiaryMaxMinor,
-    approvalHours: message.approvalHours || 72,
-    fees: message.fees.map(({ upToMinor, flatMinor, basisPoints, capMinor }) => ({
-      upToMinor,
-      flatMinor,
-      basisPoints,
-      capMinor,
-    })),
-    chargeDuty,
-    settleTo: settleTo
-      ? {
-          bankCode: settleTo.bankCode,
-          accountNumber: settleTo.accountNumber,
-          accountName: settleTo.accountName,
-        }
-      : null,
-    floorMinor,
+    ...policy,
+    approvalAboveMinor: policy.approvalAboveMinor ?? null,
+    approvalHours: policy.approvalHours || 72,
+    fees: policy.fees.map(({ $typeName: _, $unknown: __, ...band }) => band),
+    settleTo: policy.settleTo ?? null,
   }
 }

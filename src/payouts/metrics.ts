@@ -5,7 +5,7 @@ import type { Runtime } from '../postgres/runtime.ts'
 import { DISCREPANCY_KINDS, type DiscrepancyKind } from './discrepancy.ts'
 import { isFinal, PAYOUT_STATUSES, type Payout, type PayoutStatus } from './payout.ts'
 
-/** Counts what becomes of payouts. */
+/** Returns a function that counts a payout in the status that it has reached. */
 export function createPayoutCounter(
   register: Registry,
 ): (payout: Pick<Payout, 'status' | 'live'>) => void {
@@ -15,7 +15,7 @@ export function createPayoutCounter(
     labelNames: ['status', 'mode'],
     registers: [register],
   })
-  // From the start, because Prometheus sees no increase from absent to 1.
+  // All series begin at 0, because Prometheus does not count the step from absent to 1 as an increase.
   for (const status of PAYOUT_STATUSES) {
     for (const mode of ['live', 'test']) reached.inc({ status, mode }, 0)
   }
@@ -40,7 +40,7 @@ interface Sample {
   readonly discrepancies: ReadonlyMap<DiscrepancyKind, number>
 }
 
-/** Three statements: less often than the others. */
+/** A sample takes three statements, so it is read less often than other gauges. */
 const PERIOD_MS = 10_000
 
 /** Registers the gauges of payouts in live mode. */

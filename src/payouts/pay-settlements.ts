@@ -8,7 +8,8 @@ import type { Queryable } from '../postgres/in-transaction.ts'
 import { readCurrentBalance } from '../settlement/get-balance.ts'
 import type { SettlementPayout } from '../settlement/settlement.ts'
 import { getPolicy } from './change-policy.ts'
-import { isFinal, type Payout } from './payout.ts'
+import { repeatReason } from './find-anywhere.ts'
+import { isFinal, type Payout, type PayoutStatus } from './payout.ts'
 import { dutyOf, feeOf, type PayoutPolicy } from './policy.ts'
 import {
   NO_ORIGIN,
@@ -20,23 +21,23 @@ import {
 import { resolveAccount } from './resolve-name.ts'
 import { lagosDate, PAYOUT_COLUMNS, type PayoutRow, toPayout } from './store.ts'
 
-/** How often a settlement is paid out, or found not to be payable, before the service gives up. */
+/** How many failed payouts and refused requests a settlement may have before the service gives up. */
 const ATTEMPTS_MAX = 5
 
-/** How long to wait for the result of a payout, for a bank, or for the end of a pause. */
+/** How long to wait before a payout in progress, an unavailable bank, or a pause is checked again. */
 const LOOK_AGAIN_MS = 5 * MINUTE_MS
 
 const EVERY_MS = 2_000
 
-/** How many settlements one turn of one instance handles. */
+/** The most settlements that one turn of one instance handles. */
 const DUE_MAX = 20
 
 /**
- * Pays what settlements make available to the account that the rules of the business name (`settle_to`).
+ * Pays out settlements to the account that the rules of the business name (`settle_to`).
  *
- * A follower of the event log notes each completed settlement, and every instance handles what is due. A settlement has
- * one payout at a time: its reference follows from the settlement and the number of its failures, and is unique. So it is
- * paid once, wherever an instance stops.
+ * A follower of the event log stores each completed settlement in `settlement_payout`, and every instance handles the rows
+ * that are due. A settlement has one payout at a time: the reference of the payout is derived from the settlement and the
+ * number of failed payouts, and references are unique. So a settlement is paid once, wherever an instance stops.
  */
 export function createPaySettlements(context: PayoutContext): Loop {
   return createLoop({
@@ -55,7 +56,7 @@ export function createPaySettlements(context: PayoutContext): Loop {
   })
 }
 
-/** Notes the settlements that complete while their business has a `settle_to`. */
+/** Stores the settlements that complete while their business has a `settle_to`. */
 const COMPLETED: LogFollower = {
   name: 'payouts',
   async lock(client) {
@@ -89,7 +90,7 @@ async function noteCompleted(client: PoolClient, after: bigint, upTo: bigint): P
   return BigInt(rows[0]?.events ?? 0)
 }
 
-/** Notes the settlements of the last days, which the events that are missing may have announced. */
+/** Stores the settlements of the last three days, because the missing events may have announced them. */
 async function noteRecent(client: PoolClient): Promise<void> {
   await client.query(
     `insert into settlement_payout (settlement_id, business_id, live, net_minor, next_at)
@@ -107,9 +108,9 @@ interface Noted {
   readonly businessId: string
   readonly live: boolean
   readonly netMinor: bigint
-  /** How often nothing could be requested. */
+  /** How many requests for a payout were refused. */
   readonly refusals: number
-  /** Why it is not paid out; empty: nothing is wrong. */
+  /** Why the settlement is not paid out; empty: there is no obstacle. */
   readonly detail: string
 }
 
@@ -130,7 +131,7 @@ async function handle(context: PayoutContext, noted: Noted): Promise<void> {
   const payouts = await listPayoutsOf(context, noted.settlementId)
   const last = payouts.at(-1)
   if (last !== undefined && last.status !== 'FAILED') {
-    // A paid one is done, and so is one that an operator cancelled.
+    // A paid payout is the end, and so is a payout that an operator cancelled.
     const end = isFinal(last.status) ? 'none' : LOOK_AGAIN_MS
     return note(context, noted, { nextInMs: end, detail: '' })
   }
@@ -156,11 +157,12 @@ interface Outcome {
   readonly isRefused?: boolean
 }
 
-/** Requests a payout of a settlement. @returns when the settlement is looked at again */
+/** Requests a payout of a settlement. @returns when the settlement is due again */
 async function request(context: PayoutContext, noted: Noted, reference: string): Promise<Outcome> {
   const { businessId, live, netMinor, settlementId } = noted
   const policy = await getPolicy(context, businessId)
-  if (policy.settleTo === null) return { nextInMs: 'none', detail: 'The rules name no account now' }
+  if (policy.settleTo === null)
+    return { nextInMs: 'none', detail: 'The rules no longer name an account' }
   try {
     const account = { ...policy.settleTo, field: 'settleTo' }
     const resolved = await resolveAccount(
@@ -171,15 +173,18 @@ async function request(context: PayoutContext, noted: Noted, reference: string):
     )
     const reservation: Reservation = {
       ...NO_ORIGIN,
-      ...{ businessId, live, reference, settlementId, resolved },
+      businessId,
+      live,
+      reference,
+      settlementId,
+      resolved,
       purpose: 'SETTLEMENT',
       source: 'available',
-      // Known once the balance is locked.
+      // Replaced below, once the balance is locked.
       amountMinor: 0n,
       narration: `Settlement ${settlementId}`,
       requestedBy: 'system',
-      approval: await restoreReason(context),
-      isCharged: true,
+      approval: await repeatReason(context.database.durablePool, settlementId),
       amountField: 'amountMinor',
     }
     await reserve(context, reservation, async (client) => {
@@ -196,20 +201,6 @@ async function request(context: PayoutContext, noted: Noted, reference: string):
     if (!(error instanceof Fault)) throw error
     return afterFault(context, noted, error)
   }
-}
-
-/**
- * Why a settlement is not paid out by itself after a restore or a failover: one that was settled and paid by the lost history
- * settles again under another id, so the bank would not know the second payout for the first. Empty: there was none in the
- * last day.
- */
-async function restoreReason({ database }: PayoutContext): Promise<string> {
-  const { rows } = await database.durablePool.query<{ is_repeated: boolean }>(
-    'select coalesce(now() < repeats_until, false) as is_repeated from payout_sender',
-  )
-  return rows[0]?.is_repeated
-    ? 'the database was restored or failed over: compare it with what the bank sent out since'
-    : ''
 }
 
 function afterFault({ log }: PayoutContext, { settlementId }: Noted, fault: Fault): Outcome {
@@ -232,9 +223,10 @@ function afterFault({ log }: PayoutContext, { settlementId }: Noted, fault: Faul
 }
 
 /**
- * What is paid of a settlement: its net, or less if the floor, the fee and the duty leave less of what is available.
+ * The amount of a settlement that is paid out: its net amount, or less if the floor, the fee and the duty leave less of the
+ * available balance.
  *
- * @returns zero or less: nothing
+ * @returns kobo; 0 if nothing can be paid
  */
 export function payableOf(
   { floorMinor, fees, chargeDuty }: Pick<PayoutPolicy, 'floorMinor' | 'fees' | 'chargeDuty'>,
@@ -243,7 +235,7 @@ export function payableOf(
 ): bigint {
   const room = availableMinor - floorMinor
   let amountMinor = netMinor < room ? netMinor : room
-  // A smaller amount may have a larger fee, by another band.
+  // Repeated, because a smaller amount may fall into a band with a larger fee.
   while (amountMinor > 0n) {
     const dutyMinor = chargeDuty ? dutyOf(amountMinor, day) : 0n
     const left = room - feeOf(fees, amountMinor) - dutyMinor
@@ -253,27 +245,47 @@ export function payableOf(
   return 0n
 }
 
-/** How settlements are paid out; those that are not to be paid out are left out. */
+/** Why no payout follows the last payout of a settlement, by the status in which that ended. */
+const ENDED: Partial<Record<PayoutStatus, string>> = {
+  REJECTED: 'Its payout was rejected',
+  CANCELLED: 'Its payout was cancelled',
+  EXPIRED: 'Its payout was not approved in time',
+  RETURNED: "Its payout was sent back by the beneficiary's bank",
+}
+
+/** The state of the payout of each settlement. Settlements that are not to be paid out are left out. */
 export async function findSettlementPayouts(
   on: Queryable,
   settlementIds: readonly string[],
 ): Promise<ReadonlyMap<string, SettlementPayout>> {
   const { rows } = await on.query<
-    Omit<SettlementPayout, 'nextAtMs'> & { readonly id: string; readonly nextAtMs: number | null }
+    Omit<SettlementPayout, 'nextAtMs'> & {
+      readonly id: string
+      readonly nextAtMs: number | null
+      readonly status: PayoutStatus | null
+    }
   >(
     `select settlement_id as id, detail,
         case when detail <> '' then round(date_part('epoch', next_at) * 1000) end as "nextAtMs",
-        coalesce((select p.id from payout p where p.settlement_id = s.settlement_id order by p.id desc limit 1), '')
-          as "payoutId"
-      from settlement_payout s where settlement_id = any($1)`,
+        coalesce(last.id, '') as "payoutId", last.status
+      from settlement_payout s left join lateral (
+        select p.id, p.status from payout p where p.settlement_id = s.settlement_id order by p.id desc limit 1
+      ) last on true
+      where settlement_id = any($1)`,
     [settlementIds],
   )
   return new Map(
-    rows.map(({ id, nextAtMs, ...row }) => [id, { ...row, nextAtMs: nextAtMs ?? undefined }]),
+    rows.map(({ id, nextAtMs, status, detail, ...row }) => {
+      const ended = (status && ENDED[status]) ?? ''
+      return [id, { ...row, detail: detail || ended, nextAtMs: nextAtMs ?? undefined }]
+    }),
   )
 }
 
-/** Counts the settlements in live mode since a time that were refused, and are not paid out, up to a bound. */
+/**
+ * Counts the settlements in live mode since a time that are not paid, because their payout was refused, expired or was sent
+ * back, up to `max`. Operators know of those whose payout they rejected or cancelled.
+ */
 export async function countRefusedSettlements(
   on: Queryable,
   sinceMs: number,
@@ -281,7 +293,10 @@ export async function countRefusedSettlements(
 ): Promise<number> {
   const { rows } = await on.query<{ count: number }>(
     `select count(*)::int as count from (
-        select from settlement_payout where settlement_id >= $1 and live and refusals > 0 and detail <> '' limit $2
+        select from settlement_payout s where settlement_id >= $1 and live and (refusals > 0 and detail <> '' or (
+          select p.status in ('EXPIRED', 'RETURNED') from payout p
+          where p.settlement_id = s.settlement_id order by p.id desc limit 1))
+        limit $2
       ) refused`,
     [firstIdAt('stl', sinceMs), max],
   )
@@ -308,7 +323,7 @@ async function note(
 ): Promise<void> {
   await database.durablePool.query({
     name: 'settlement-payout-change',
-    // Another instance may have handled it at the same time: a refusal counts once.
+    // Another instance may have handled the settlement at the same time, so a refusal counts once.
     text: `update settlement_payout set refusals = $3, detail = $4, next_at = now() + $5 * interval '1 millisecond'
       where settlement_id = $1 and refusals = $2`,
     values: [

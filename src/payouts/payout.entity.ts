@@ -6,26 +6,22 @@ import type { FeeBand, SettleTo } from './policy.ts'
 const FINAL = "status in ('PAID', 'FAILED', 'REJECTED', 'CANCELLED', 'EXPIRED', 'RETURNED')"
 
 /**
- * One payout. `nextAt` is when it is sent, asked about or expires next. `claims` counts who took that up, so that an
- * instance that comes late changes nothing.
+ * One payout. `nextAt` is when it is next sent, looked up at its bank, or expires. `claims` counts the claims of instances,
+ * so that an instance whose claim has been superseded changes nothing.
  */
 export const PayoutEntity = defineEntity({
   name: 'Payout',
   tableName: 'payout',
   properties: {
     id: p.text().collation('C').primary(),
-    /** Null: it returns an unmatched payment, which belongs to none. */
-    business: p
-      .manyToOne(BusinessEntity)
-      .nullable()
-      .deleteRule('no action')
-      .updateRule('no action'),
+    /** Null: the payout returns an unmatched payment, which belongs to no business. */
+    business: p.manyToOne(BusinessEntity).nullable().deleteRule('no action'),
     live: p.boolean(),
-    /** The caller's own. */
+    /** The caller chose it. */
     reference: p.text(),
     purpose: p.text().$type<PayoutPurpose>(),
     status: p.text().$type<PayoutStatus>(),
-    /** The balance that it is paid from. */
+    /** The ledger account from which the payout is paid. */
     source: p.text().$type<Source>(),
     amountMinor: p.bigint(),
     feeMinor: p.bigint(),
@@ -35,12 +31,12 @@ export const PayoutEntity = defineEntity({
     accountNumber: p.text(),
     accountName: p.text(),
     narration: p.text(),
-    /** The bank that stated the name, and what its transfers need of that. */
+    /** The bank that answered the name enquiry; `enquiryReference` is the reference that its transfers require. */
     resolvedBank: p.text().nullable(),
     enquiryReference: p.text(),
-    /** The bank that sends it. */
+    /** The bank that sends the payout. */
     bank: p.text().nullable(),
-    /** Our reference at that bank, for life. */
+    /** Our reference at that bank; it never changes. */
     bankReference: p.text(),
     routing: p.text().default(''),
     sessionId: p.text().default(''),
@@ -58,11 +54,11 @@ export const PayoutEntity = defineEntity({
     claims: p.integer().default(0),
     /** How often the bank was asked without a final answer. */
     attempts: p.integer().default(0),
-    // No relation: a partition that is referred to cannot be cut.
+    // Not a relation: a partition that a foreign key references cannot be detached.
     transactionId: p.text().collation('C').nullable(),
     refundedSessionId: p.text().default(''),
     unmatchedPaymentId: p.text().nullable(),
-    /** Where the unmatched payment arrived. */
+    /** The bank at which the unmatched payment arrived. */
     unmatchedBank: p.text().nullable(),
     settlementId: p.text().nullable(),
     batchId: p.text().collation('C').nullable(),
@@ -73,38 +69,28 @@ export const PayoutEntity = defineEntity({
   indexes: [
     {
       name: 'payout_business_id_live_id_index',
-      expression: (columns, _table, indexName) =>
-        `create index ${indexName} on "payout" (${columns.business}, ${columns.live}, ${columns.id}) include (${columns.status}, ${columns.purpose})`,
+      properties: ['business', 'live', 'id'],
+      include: ['status', 'purpose'],
     },
-    {
-      name: 'payout_live_id_index',
-      expression: (columns, _table, indexName) =>
-        `create index ${indexName} on "payout" (${columns.live}, ${columns.id}) include (${columns.status}, ${columns.purpose})`,
-    },
-    {
-      name: 'payout_due_index',
-      expression: (columns, _table, indexName) =>
-        `create index ${indexName} on "payout" (${columns.nextAt}) where next_at is not null`,
-    },
+    { name: 'payout_live_id_index', properties: ['live', 'id'], include: ['status', 'purpose'] },
+    { name: 'payout_due_index', properties: ['nextAt'], where: 'next_at is not null' },
     {
       name: 'payout_open_index',
-      expression: (columns, _table, indexName) =>
-        `create index ${indexName} on "payout" (${columns.business}, ${columns.live}, ${columns.id}) include (${columns.amountMinor}, ${columns.feeMinor}, ${columns.dutyMinor}, ${columns.bank}) where completed_at is null`,
+      properties: ['business', 'live', 'id'],
+      include: ['amountMinor', 'feeMinor', 'dutyMinor', 'bank'],
+      where: 'completed_at is null',
     },
-    {
-      name: 'payout_open_id_index',
-      expression: (columns, _table, indexName) =>
-        `create index ${indexName} on "payout" (${columns.live}, ${columns.id}) where completed_at is null`,
-    },
+    { name: 'payout_open_id_index', properties: ['live', 'id'], where: 'completed_at is null' },
     {
       name: 'payout_in_progress_index',
-      expression: (columns, _table, indexName) =>
-        `create index ${indexName} on "payout" (${columns.bank}, ${columns.live}) include (${columns.amountMinor}) where status in ('SUBMITTING', 'UNKNOWN')`,
+      properties: ['bank', 'live'],
+      include: ['amountMinor'],
+      where: "status in ('SUBMITTING', 'UNKNOWN')",
     },
     {
       name: 'payout_transaction_index',
-      expression: (columns, _table, indexName) =>
-        `create index ${indexName} on "payout" (${columns.transactionId}, ${columns.id}) where transaction_id is not null`,
+      properties: ['transactionId', 'id'],
+      where: 'transaction_id is not null',
     },
     {
       name: 'payout_unmatched_unique',
@@ -113,40 +99,28 @@ export const PayoutEntity = defineEntity({
     },
     {
       name: 'payout_unmatched_index',
-      expression: (columns, _table, indexName) =>
-        `create index ${indexName} on "payout" (${columns.refundedSessionId}, ${columns.unmatchedBank}, ${columns.id}) where unmatched_payment_id is not null`,
+      properties: ['refundedSessionId', 'unmatchedBank', 'id'],
+      where: 'unmatched_payment_id is not null',
     },
     {
       name: 'payout_settlement_index',
-      expression: (columns, _table, indexName) =>
-        `create index ${indexName} on "payout" (${columns.settlementId}) where settlement_id is not null`,
+      properties: ['settlementId'],
+      where: 'settlement_id is not null',
     },
-    {
-      name: 'payout_batch_index',
-      expression: (columns, _table, indexName) =>
-        `create index ${indexName} on "payout" (${columns.batchId}, ${columns.id}) where batch_id is not null`,
-    },
+    { name: 'payout_batch_index', properties: ['batchId', 'id'], where: 'batch_id is not null' },
     { name: 'payout_account_index', properties: ['accountNumber', 'id'] },
     { name: 'payout_reference_index', properties: ['reference'] },
-    {
-      name: 'payout_session_index',
-      expression: (columns, _table, indexName) =>
-        `create index ${indexName} on "payout" (${columns.sessionId}) where session_id <> ''`,
-    },
-    {
-      name: 'payout_approval_index',
-      expression: (columns, _table, indexName) =>
-        `create index ${indexName} on "payout" (${columns.id}) where status = 'PENDING_APPROVAL'`,
-    },
+    { name: 'payout_session_index', properties: ['sessionId'], where: "session_id <> ''" },
+    { name: 'payout_approval_index', properties: ['id'], where: "status = 'PENDING_APPROVAL'" },
     {
       name: 'payout_unclear_index',
-      expression: (columns, _table, indexName) =>
-        `create index ${indexName} on "payout" (${columns.id}) where status in ('UNKNOWN', 'MANUAL_REVIEW')`,
+      properties: ['id'],
+      where: "status in ('UNKNOWN', 'MANUAL_REVIEW')",
     },
     {
       name: 'payout_paid_index',
-      expression: (columns, _table, indexName) =>
-        `create index ${indexName} on "payout" (${columns.bank}, ${columns.live}, ${columns.completedAt}) where status = 'PAID'`,
+      properties: ['bank', 'live', 'completedAt'],
+      where: "status = 'PAID'",
     },
   ],
   checks: [
@@ -182,7 +156,7 @@ export const PayoutEntity = defineEntity({
   ],
 })
 
-/** Since when this copy of the database is the one that sends: one row, which `payout_generation` keeps. */
+/** When this copy of the database began to send payouts: one row, which `payout_generation` updates. */
 export const PayoutSenderEntity = defineEntity({
   name: 'PayoutSender',
   tableName: 'payout_sender',
@@ -200,62 +174,67 @@ export const PayoutSenderEntity = defineEntity({
   checks: [{ name: 'payout_sender_one_row', expression: 'id = 1' }],
 })
 
-/** What happened to a payout, in order. */
+/** The history of a payout, in order. */
 export const PayoutStepEntity = defineEntity({
   name: 'PayoutStep',
   tableName: 'payout_step',
   properties: {
-    payout: p
-      .manyToOne(PayoutEntity)
-      .collation('C')
-      .primary()
-      .deleteRule('no action')
-      .updateRule('no action'),
+    payout: p.manyToOne(PayoutEntity).collation('C').primary(),
     number: p.integer().primary().autoincrement(false),
     at: p.datetime(3),
     status: p.text(),
-    /** Empty: the service itself. */
+    /** Empty: the service itself acted. */
     actor: p.text(),
     text: p.text(),
   },
 })
 
-/** The legal postings: see TRANSITIONS in payout.ts. */
+/** The legal postings: see `postingsOf` in payout.ts. */
 const MOVEMENTS = `case kind
     when 'reservation' then debit_account in ('available', 'pending', 'held', 'unmatched') and credit_account = 'reserved'
     when 'payment' then debit_account = 'reserved' and credit_account in ('paid_out', 'held')
     when 'fee' then debit_account = 'reserved' and credit_account = 'fees'
     when 'duty' then debit_account = 'reserved' and credit_account = 'duty'
     when 'release' then debit_account = 'reserved' and credit_account in ('available', 'pending', 'held', 'unmatched')
-    when 'return' then debit_account = 'paid_out' and credit_account in ('available', 'unmatched')
-    else false end`
+    when 'return' then debit_account = 'paid_out' and credit_account in ('available', 'pending', 'unmatched')
+    when 'settlement_fee' then debit_account = 'available' and credit_account = 'fees'
+    when 'split' then debit_account = 'available' and credit_account = 'splits'
+    else kind ~ '^share_[1-5]$' and debit_account = 'splits' and credit_account = 'available' end`
 
-/** One movement of money of a payout. The primary key allows one posting of each kind. */
+/** One ledger posting of a payout. The primary key allows one posting of each kind. */
 export const PayoutPostingEntity = defineEntity({
   name: 'PayoutPosting',
   tableName: 'payout_posting',
   properties: {
-    payout: p
-      .manyToOne(PayoutEntity)
-      .collation('C')
-      .primary()
-      .deleteRule('no action')
-      .updateRule('no action'),
+    payout: p.manyToOne(PayoutEntity).collation('C').primary(),
     kind: p.text().primary(),
     debitAccount: p.text(),
     creditAccount: p.text(),
     amountMinor: p.bigint(),
     createdAt: p.datetime(3),
+    /** The recipient of a share. */
+    businessId: p.text().nullable(),
   },
+  indexes: [
+    {
+      name: 'payout_posting_share_index',
+      properties: ['businessId'],
+      where: 'business_id is not null',
+    },
+  ],
   checks: [
     { name: 'payout_posting_amount', expression: 'amount_minor > 0' },
+    {
+      name: 'payout_posting_business',
+      expression: "(business_id is not null) = starts_with(kind, 'share_')",
+    },
     { name: 'payout_posting_movement', expression: MOVEMENTS },
   ],
 })
 
 /**
- * What a business requested on a day in Lagos, less what was not paid: for its limits. Returns of unmatched payments have no
- * business: its id is empty, here and in the next table.
+ * The sum that a business requested on a day in Lagos, less the payouts that were not paid. Limits are checked against it.
+ * Returns of unmatched payments have no business: their business id is empty, here and in `payout_beneficiary`.
  */
 export const PayoutDayEntity = defineEntity({
   name: 'PayoutDay',
@@ -270,7 +249,7 @@ export const PayoutDayEntity = defineEntity({
   checks: [{ name: 'payout_day_requested', expression: 'requested_minor >= 0' }],
 })
 
-/** Whom a business has paid. */
+/** The beneficiaries of a business. */
 export const PayoutBeneficiaryEntity = defineEntity({
   name: 'PayoutBeneficiary',
   tableName: 'payout_beneficiary',
@@ -292,8 +271,8 @@ export const PayoutBeneficiaryEntity = defineEntity({
 })
 
 /**
- * What was refunded of a payment, or is reserved for refunds: never more than was credited. `pendingMinor` is what refunds
- * took from the pending balance and did not give back there.
+ * The refunds of a payment, paid or reserved; together they never exceed the credited amount. `pendingMinor` is the part
+ * that refunds took from the pending balance and did not release there.
  */
 export const PayoutRefundEntity = defineEntity({
   name: 'PayoutRefund',
@@ -316,7 +295,7 @@ export const PayoutRefundEntity = defineEntity({
   ],
 })
 
-/** What is stopped: everything (scope GLOBAL, target empty), a bank or a business. */
+/** A pause of all payouts (scope GLOBAL, target empty), or of the payouts of a bank or a business. */
 export const PayoutPauseEntity = defineEntity({
   name: 'PayoutPause',
   tableName: 'payout_pause',
@@ -337,7 +316,7 @@ export const PayoutPauseEntity = defineEntity({
   ],
 })
 
-/** The rules of a business; those of the installation have no business. */
+/** The rules of a business. The rules of the installation have an empty business id. */
 export const PayoutPolicyEntity = defineEntity({
   name: 'PayoutPolicy',
   tableName: 'payout_policy',
@@ -350,7 +329,7 @@ export const PayoutPolicyEntity = defineEntity({
     coolDownHours: p.integer(),
     newBeneficiaryMaxMinor: p.bigint(),
     approvalHours: p.integer(),
-    /** Amounts are texts: JSON has no integers of 64 bits. */
+    /** Amounts are strings, because JSON numbers do not hold 64-bit integers. */
     fees: p.json<readonly FeeBand<string>[]>(),
     chargeDuty: p.boolean(),
     settleTo: p.json<SettleTo>().nullable(),
@@ -385,7 +364,7 @@ export const PayoutBatchEntity = defineEntity({
   indexes: [{ properties: ['businessId', 'id'] }],
 })
 
-/** An item of a batch. It waits for a bank to name its account as long as it has a `nextAt`. */
+/** An item of a batch. It waits for a name enquiry as long as it has a `nextAt`. */
 export const PayoutItemEntity = defineEntity({
   name: 'PayoutItem',
   tableName: 'payout_item',
@@ -399,20 +378,16 @@ export const PayoutItemEntity = defineEntity({
     accountName: p.text(),
     narration: p.text(),
     nextAt: p.datetime(3).nullable(),
-    /** Why it has no payout; empty: it has one, or waits. */
+    /** Why the item has no payout; empty: it has a payout, or waits for one. */
     reason: p.text().default(''),
     detail: p.text().default(''),
   },
   indexes: [
-    {
-      name: 'payout_item_due_index',
-      expression: (columns, _table, indexName) =>
-        `create index ${indexName} on "payout_item" (${columns.nextAt}) where next_at is not null`,
-    },
+    { name: 'payout_item_due_index', properties: ['nextAt'], where: 'next_at is not null' },
   ],
 })
 
-/** A completed settlement that is paid out. `nextAt` is when it is looked at next; null: never. */
+/** A completed settlement that is to be paid out. `nextAt` is when it is due next; null: never. */
 export const SettlementPayoutEntity = defineEntity({
   name: 'SettlementPayout',
   tableName: 'settlement_payout',
@@ -421,21 +396,17 @@ export const SettlementPayoutEntity = defineEntity({
     businessId: p.text(),
     live: p.boolean(),
     netMinor: p.bigint(),
-    /** How often nothing could be requested. */
+    /** How many requests for a payout were refused. */
     refusals: p.integer().default(0),
     detail: p.text().default(''),
     nextAt: p.datetime(3).nullable(),
   },
   indexes: [
-    {
-      name: 'settlement_payout_due_index',
-      expression: (columns, _table, indexName) =>
-        `create index ${indexName} on "settlement_payout" (${columns.nextAt}) where next_at is not null`,
-    },
+    { name: 'settlement_payout_due_index', properties: ['nextAt'], where: 'next_at is not null' },
   ],
 })
 
-/** What the operator's account at a bank had when one instance last read it. */
+/** The balance of the operator's account at a bank, as an instance last read it. */
 export const FloatEntity = defineEntity({
   name: 'BankFloat',
   tableName: 'bank_float',
@@ -454,19 +425,14 @@ export const PayoutListedEntity = defineEntity({
   name: 'PayoutListed',
   tableName: 'payout_listed',
   properties: {
-    payout: p
-      .manyToOne(PayoutEntity)
-      .collation('C')
-      .primary()
-      .deleteRule('no action')
-      .updateRule('no action'),
+    payout: p.manyToOne(PayoutEntity).collation('C').primary(),
     /** Empty: the bank does not state it. */
     sessionId: p.text().primary(),
     listedAt: p.datetime(3),
   },
 })
 
-/** A difference between what a bank sent out and the payouts. */
+/** A difference between the transfers of a bank and the payouts. */
 export const PayoutDiscrepancyEntity = defineEntity({
   name: 'PayoutDiscrepancy',
   tableName: 'payout_discrepancy',
@@ -475,16 +441,11 @@ export const PayoutDiscrepancyEntity = defineEntity({
     kind: p.text(),
     bank: p.text(),
     live: p.boolean(),
-    /** Names the transfer at the bank: our reference, or its session id where it has none. */
+    /** Identifies the transfer at the bank: our reference, or the session id if the line has no reference. */
     lineKey: p.text(),
     bankReference: p.text(),
     sessionId: p.text(),
-    payout: p
-      .manyToOne(PayoutEntity)
-      .collation('C')
-      .nullable()
-      .deleteRule('no action')
-      .updateRule('no action'),
+    payout: p.manyToOne(PayoutEntity).collation('C').nullable().deleteRule('no action'),
     amountMinor: p.bigint(),
     accountNumber: p.text(),
     text: p.text(),
@@ -500,11 +461,7 @@ export const PayoutDiscrepancyEntity = defineEntity({
     },
   ],
   indexes: [
-    {
-      name: 'payout_discrepancy_open_index',
-      expression: (columns, _table, indexName) =>
-        `create index ${indexName} on "payout_discrepancy" (${columns.id}) where resolved_at is null`,
-    },
+    { name: 'payout_discrepancy_open_index', properties: ['id'], where: 'resolved_at is null' },
   ],
   checks: [
     {
@@ -514,7 +471,7 @@ export const PayoutDiscrepancyEntity = defineEntity({
   ],
 })
 
-/** Up to when the outgoing list of each bank has been compared, and when that is due next. */
+/** Up to which time the outgoing transfers of each bank have been compared, and when the next run is due. */
 export const PayoutReconciliationEntity = defineEntity({
   name: 'PayoutReconciliation',
   tableName: 'payout_reconciliation',

@@ -1,32 +1,24 @@
-import type { BankCode, BankOf } from '../banks/bank.ts'
-import type { Institutions } from '../banks/institutions.ts'
-import type { Encrypter } from '../crypto/encryption.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import { createSemaphore } from '../postgres/semaphore.ts'
 import { createApprove } from './decide-payout.ts'
-import { createReadFloats } from './float.ts'
+import { createReadFloats, type Denials } from './float.ts'
 import { createPayoutCounter } from './metrics.ts'
 import { createPaySettlements } from './pay-settlements.ts'
-import type { Payout } from './payout.ts'
 import { createReconcilePayouts, type ReconcileTimes } from './reconcile-payouts.ts'
 import { createRequestItems } from './request-items.ts'
 import type { PayoutContext } from './reserve-payout.ts'
+import type { NameContext } from './resolve-name.ts'
 import { createPayoutRpc } from './rpc.ts'
-import { createSendPayouts } from './send-payouts.ts'
+import { createSendPayouts, type SenderOptions } from './send-payouts.ts'
 
-/** How many requests of one instance hold a connection while they wait for the lock of a balance. */
+/** The most requests of one instance that hold a connection while they wait for the lock of a balance. */
 const REQUESTS_MAX = 4
 
-interface Options {
-  readonly bankOf: BankOf
-  readonly encrypter: Encrypter
-  readonly institutions: Institutions
-  readonly isOpen: (bank: BankCode, live: boolean) => boolean
-  readonly onPaid: (payout: Payout) => Promise<void>
+interface Options extends NameContext, Omit<SenderOptions, 'denials'> {
   readonly reconcileTimes: ReconcileTimes
 }
 
-/** The payouts of this process: its RPCs, and the loops that send, ask, read floats, reconcile and pay settlements out. */
+/** The payouts of this process: the RPCs, and the loops that send and reconcile payouts and pay out settlements. */
 export function createPayouts(
   runtime: Runtime,
   { bankOf, encrypter, institutions, isOpen, onPaid, reconcileTimes }: Options,
@@ -41,8 +33,9 @@ export function createPayouts(
     wake: () => sender.wake(),
     wakeItems: () => items.wake(),
   }
-  const sender = createSendPayouts(context, { isOpen, onPaid })
-  const floats = createReadFloats(context)
+  const denials: Denials = new Map()
+  const sender = createSendPayouts(context, { isOpen, denials, onPaid })
+  const floats = createReadFloats(context, denials)
   const reconciliation = createReconcilePayouts(context, reconcileTimes)
   const settlements = createPaySettlements(context)
   const items = createRequestItems(context)

@@ -2,9 +2,9 @@ import { appendAudit } from '../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../auth/caller.ts'
 import { BANK_FACTS, type BankCode } from '../banks/bank.ts'
 import type { TransferConnector } from '../banks/transfer.ts'
+import { forEachConcurrently } from '../core/concurrency.ts'
 import { DAY_MS, MINUTE_MS } from '../core/durations.ts'
 import { Fault, invalidFields } from '../core/errors.ts'
-import { forEachConcurrently } from '../core/for-each-concurrently.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
 import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
 import { pageTokenOf, readPage } from '../postgres/page-token.ts'
@@ -17,6 +17,7 @@ import {
   type ListedBank,
   type NewDiscrepancy,
 } from './discrepancy.ts'
+import { readGeneration } from './find-anywhere.ts'
 import type { Payout } from './payout.ts'
 import type { PayoutContext } from './reserve-payout.ts'
 import { transferBanks } from './resolve-name.ts'
@@ -30,22 +31,22 @@ interface Period {
 }
 
 interface ReconcilePayouts extends ListedBank {
-  /** Undefined: nothing is looked for that the lines lack. */
+  /** Undefined: payouts that the lines lack are not looked for. */
   readonly period: Period | undefined
-  /** Lines of a statement; none: the bank lists them. */
+  /** Lines of a statement; empty: the bank lists its transfers. */
   readonly lines: readonly Line[]
   readonly pageToken: string
 }
 
-/** A call starts nothing after this, so that it gets a response whatever the bank does. */
+/** A call starts no work after this time, so that the caller gets a response however slow the bank is. */
 const START_MS = 15_000
 
 /** A list takes longer than other calls. */
 const LIST_TIMEOUT_MS_MIN = 20_000
 
 /**
- * Compares what a bank sent out with the payouts: by its own list of a period, or by lines of a statement. Then looks
- * for payouts that were paid in the period and that the bank did not show.
+ * Compares the outgoing transfers of a bank with the payouts, by the bank's own list of a period or by lines of a
+ * statement. Then looks for payouts that were paid in the period and that the bank did not show.
  *
  * @throws Fault validation_failed (the page token, or the bank cannot list), bank_unavailable
  */
@@ -92,10 +93,10 @@ export async function reconcilePayouts(
 }
 
 /**
- * Compares the pages of a bank's list until they end or `goesOn` says otherwise.
+ * Compares the pages of a bank's list until the list ends or `goesOn` returns false.
  *
- * @param after the page before which the list goes on; empty: its beginning
- * @returns the page where to go on; undefined: the list has ended
+ * @param after the page to begin with; empty: the first page
+ * @returns the page to continue with; undefined: the list has ended
  * @throws Fault validation_failed (the bank cannot list), bank_unavailable
  */
 async function comparePages(
@@ -106,7 +107,7 @@ async function comparePages(
 ): Promise<string | undefined> {
   const lister = listerOf(context, of)
   if (period === undefined || lister === undefined) {
-    const message = `are required: ${BANK_FACTS[of.bank].name} cannot list what it sent`
+    const message = `are required: ${BANK_FACTS[of.bank].name} cannot list its transfers`
     throw invalidFields([{ field: 'lines', message }])
   }
   let page = after || undefined
@@ -120,34 +121,32 @@ async function comparePages(
 
 type Lister = NonNullable<TransferConnector['listTransfers']>
 
-/** The list of a bank; undefined: it has none. Throws Fault bank_unavailable. */
+/** Returns a function that lists the transfers of a bank; undefined: the bank cannot list them. */
 function listerOf({ bankOf }: PayoutContext, { bank, live }: ListedBank) {
   const served = transferBanks(bankOf, live).get(bank)
-  const transfers = served?.transfers
-  if (served === undefined || transfers?.listTransfers === undefined) return undefined
+  const list = served?.transfers.listTransfers
+  if (served === undefined || list === undefined) return undefined
   const timeoutMs = Math.max(served.callTimeoutMs, LIST_TIMEOUT_MS_MIN)
-  return async (period: Parameters<Lister>[0]): ReturnType<Lister> => {
-    const listed = transfers.listTransfers?.(period, AbortSignal.timeout(timeoutMs))
-    return Promise.resolve(listed ?? { lines: [], next: undefined }).catch((cause: unknown) => {
-      const text = `${BANK_FACTS[bank].name} did not list what it sent; repeat the request later`
+  return (period: Parameters<Lister>[0]): ReturnType<Lister> =>
+    list(period, AbortSignal.timeout(timeoutMs)).catch((cause: unknown) => {
+      const text = `${BANK_FACTS[bank].name} did not list its transfers; repeat the request later`
       throw new Fault('bank_unavailable', text, { retryAfterSeconds: 30, cause })
     })
-  }
 }
 
-/** How many payouts one statement reads, and how many the bank is asked about at the same time. */
+/** How many payouts one statement reads, and for how many of them the bank is asked concurrently. */
 const ASKED_MAX = 100
 
 const ASKED_CONCURRENCY = 8
 
-/** A bank may state the times of a transfer a little earlier or later than we do. */
+/** The bank's time of a transfer may differ from ours, so payouts near the ends of the period are not looked for. */
 const EDGE_MS = 5 * MINUTE_MS
 
 /**
- * Finds payouts that were sent and paid in a period, and that the bank did not show. The bank is asked about each first:
- * a list may lack transfers, such as those within the bank.
+ * Finds payouts that were sent and paid in a period, and that the bank did not show. The bank is asked about each of them
+ * first, because a list may lack transfers, for example transfers within the bank.
  *
- * @returns where to go on if the time was over; undefined: all were found
+ * @returns the differences, and in `after` where to continue if the time ran out; undefined: all payouts were checked
  */
 async function findMissing(
   context: PayoutContext,
@@ -197,14 +196,18 @@ async function listNotShown(
   return rows.map(toPayout)
 }
 
-/** Asks the bank about a payout that it did not show. @returns what is missing; undefined: the bank states it */
+/**
+ * Asks the bank about a payout that it did not show.
+ *
+ * @returns the difference; undefined: the bank confirms the payout, or its list is still being read, so the next run asks
+ */
 async function confirm(
   context: PayoutContext,
   of: ListedBank,
   payout: Payout,
 ): Promise<NewDiscrepancy | undefined> {
   const { database, clock, wake } = context
-  const found = await askBank(context, payout)
+  const found = await askBank(context, payout, await readGeneration(database.durablePool))
   if (found.kind === 'paid' || found.kind === 'returned') {
     const nowMs = clock.now()
     await storeListed(database.durablePool, [{ payoutId: payout.id, sessionId: '' }], nowMs)
@@ -215,6 +218,7 @@ async function confirm(
     }
     return undefined
   }
+  if (found.kind === 'unknown' && found.isReading) return undefined
   const stated = {
     failed: 'states that it failed',
     pending: 'states that it is not finished',
@@ -225,11 +229,11 @@ async function confirm(
   return { ...factsOfPayout(of, payout), kind: 'MISSING_AT_BANK', text }
 }
 
-/** When to compare what live banks sent out with the payouts. */
+/** When to compare the outgoing transfers of live banks with the payouts. */
 export interface ReconcileTimes {
   /** How far back a run lists; 0 disables runs. */
   readonly windowMs: number
-  /** From one run to the next; 0 disables runs. */
+  /** The time from one run to the next; 0 disables runs. */
   readonly intervalMs: number
   /** Younger transfers may not be listed yet. */
   readonly graceMs: number
@@ -240,14 +244,14 @@ const LEASE_MS = 3 * MINUTE_MS
 
 const RETRY_MS = 5 * MINUTE_MS
 
-/** However long the service was down, it does not list older transfers. */
+/** How far back a run lists at most, even after a longer downtime. */
 const BACK_MAX_MS = 31 * DAY_MS
 
 const LOOK_EVERY_MS = 5_000
 
 /**
- * Compares, at every interval, what each live bank that lists its transfers sent out within a window. One instance at a
- * time does so; if it dies, another begins again once the lease ends, which is safe.
+ * Compares, at every interval, the outgoing transfers of a window at each live bank that can list them. One instance at a
+ * time works on a bank. If it dies, another instance starts the run again once the lease ends, which is safe.
  */
 export function createReconcilePayouts(context: PayoutContext, times: ReconcileTimes): Loop {
   const { log, bankOf } = context
@@ -288,7 +292,7 @@ async function runIfDue(
       await saveRun(durablePool, bank, { nextInMs: LEASE_MS })
       return !signal.aborted
     })
-    // Another instance begins again.
+    // This instance is stopping: another instance starts the run again.
     if (page !== undefined) return await saveRun(durablePool, bank, { nextInMs: 0 })
     const all = { period, after: '', untilMs: Number.POSITIVE_INFINITY }
     found += (await findMissing(context, of, all)).discrepancies.length
@@ -300,7 +304,7 @@ async function runIfDue(
   }
 }
 
-/** @returns up to when the last run compared; undefined: none is due, or another instance has it */
+/** @returns the end of the period of the last run; undefined: no run is due, or another instance has claimed it */
 async function claimRun(on: Queryable, bank: BankCode, nowMs: number): Promise<number | undefined> {
   const { rows } = await on.query<{ to_ms: number }>(
     `insert into payout_reconciliation (bank, to_at, next_at)
@@ -312,7 +316,7 @@ async function claimRun(on: Queryable, bank: BankCode, nowMs: number): Promise<n
   return rows[0]?.to_ms
 }
 
-/** @param toMs up to when the run compared; absent: it is not finished */
+/** @param toMs the end of the period that the run has compared; absent: the run is not finished */
 async function saveRun(
   on: Queryable,
   bank: BankCode,

@@ -13,8 +13,9 @@ import {
   lockReported,
 } from '../transactions/unmatched-store.ts'
 import { readPolicies } from './change-policy.ts'
+import { repeatReason } from './find-anywhere.ts'
 import { isFinal, type Payout } from './payout.ts'
-import { resolveRecipient } from './refund-transaction.ts'
+import { recipientReason, resolveRecipient } from './refund-transaction.ts'
 import {
   lockBalance,
   NO_ORIGIN,
@@ -30,21 +31,22 @@ import { PAYOUT_COLUMNS, type PayoutRow, toPayout } from './store.ts'
 export interface RefundUnmatched {
   readonly unmatchedPaymentId: string
   readonly reason: string
-  /** Who gets it in place of the payer, after an approval; undefined: the payer. */
+  /** The account that gets the money instead of the payer, after an approval; undefined: the payer. */
   readonly account: RequestedAccount | undefined
 }
 
-/** The money was never credited to a business: only the rules of the installation hold. */
+/** The money was never credited to a business, so only the rules of the installation apply. */
 const NO_BUSINESS = ''
 
 /**
- * Returns an unmatched payment by a payout of the whole of it, to its payer, or to another account if a second person
- * approves. While the payout is in progress, and once it is paid, the payment can be neither assigned nor returned again;
- * the database enforces that.
+ * Returns an unmatched payment by a payout of its whole amount to its payer, or to another account if a second person
+ * approves. The database ensures that the payment can be neither assigned nor returned again while the payout is in
+ * progress or once it is paid.
  *
- * A repeat to the same account returns the payout that is in progress or paid. The reference follows from the session and
- * from how many payouts did not return it: a request that is repeated after its payout was lost in a restore leads to the
- * transfer that the bank knows.
+ * A repeated request for the same account returns the payout that is in progress or paid. The reference is derived from the
+ * session id and the number of failed returns. If a restore loses the payout and the request is repeated, the new payout
+ * finds the transfer that the bank already knows. The restore may also have lost failed returns, so that the bank knows it by
+ * another number: until a day after it, returns need an approval.
  *
  * @throws Fault not_found, not_refundable, payment_resolved, validation_failed, name_mismatch, bank_unavailable, unavailable
  */
@@ -59,10 +61,12 @@ export async function refundUnmatched(
   const owner = { businessId: NO_BUSINESS, live: true }
   const recipient = { payer: payment.payer, account, owner }
   const resolved = await resolveRecipient(context, recipient, clock.now())
+  const approval =
+    recipientReason('return', recipient, resolved) || (await repeatReason(database.durablePool))
   const policies = await readPolicies(database.durablePool, NO_BUSINESS)
   const result = await semaphore(() =>
     inTransaction(database.durablePool, async (client) => {
-      // No balance has the money. The lock orders all returns, as the rules are about their sums.
+      // The money is in no balance. The lock serializes all returns, because the rules limit their sums.
       await lockBalance(client, owner, policies)
       await lockReported(client, [payment])
       const reports = await lockOpenReports(client, unmatchedPaymentId)
@@ -80,18 +84,26 @@ export async function refundUnmatched(
         resolved,
         narration: `Return ${payment.sessionId}`.slice(0, 100),
         requestedBy: requesterOf(actor),
-        approval: account === undefined ? '' : 'a return to another account than the payer’s',
-        isCharged: false,
+        approval,
         refundedSessionId: payment.sessionId,
         unmatchedPaymentId: arrived.id,
         unmatchedBank: payment.bank,
         amountField: 'unmatchedPaymentId',
+        reason: request.reason,
       }
       const payout = await reserveLocked(context, client, reservation, policies)
       const reportIds = reports.map(({ id }) => id)
       const began = { payoutId: payout.id, note: request.reason, nowMs: payout.createdAtMs }
       await beginReturn(client, reportIds, began)
-      await auditReturn(client, payout, request, actor)
+      await appendAudit(client, actor, {
+        action: 'unmatched_payment.refund',
+        targetId: unmatchedPaymentId,
+        details: {
+          payoutId: payout.id,
+          amountMinor: `${payout.amountMinor}`,
+          note: request.reason,
+        },
+      })
       return { payout, replayed: false }
     }),
   )
@@ -103,13 +115,13 @@ export async function refundUnmatched(
   return result
 }
 
-/** @returns the report that states that the money arrived. @throws Fault payment_resolved, not_refundable */
+/** @returns the report which states that the money arrived. @throws Fault payment_resolved, not_refundable */
 async function requireReturnable(
   client: PoolClient,
   payment: StoredUnmatched,
   reports: readonly StoredUnmatched[],
 ): Promise<StoredUnmatched> {
-  if (reports.length === 0) throw paymentResolved('The payment was resolved before')
+  if (reports.length === 0) throw paymentResolved('The payment is already resolved')
   if (await isSessionTaken(client, payment)) {
     throw paymentResolved('The session of the payment is already recorded, assigned or returned')
   }
@@ -120,7 +132,7 @@ async function requireReturnable(
   return arrived
 }
 
-/** The payouts of a session that returned its payment, or were to: the one in progress or paid, and how many were not. */
+/** The payout that returns the payment of a session, in progress or paid, and the number of all payouts made for that. */
 async function findReturns(
   client: PoolClient,
   { bank, sessionId }: { readonly bank: BankCode; readonly sessionId: string },
@@ -146,19 +158,6 @@ function replay(
     current.destination.accountNumber === destination.accountNumber
   if (isSame) return { payout: current, replayed: true }
   throw paymentResolved(
-    `The payout ${current.id} returns it, as another amount or to another account`,
+    `The payout ${current.id} already returns the payment, with another amount or to another account`,
   )
-}
-
-async function auditReturn(
-  client: PoolClient,
-  { id, amountMinor }: Payout,
-  { unmatchedPaymentId, reason }: RefundUnmatched,
-  actor: Actor,
-): Promise<void> {
-  await appendAudit(client, actor, {
-    action: 'unmatched_payment.refund',
-    targetId: unmatchedPaymentId,
-    details: { payoutId: id, amountMinor: `${amountMinor}`, note: reason },
-  })
 }

@@ -4,6 +4,7 @@ import { createLoop, type Loop } from '../core/loop.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import { isRetryable } from '../postgres/is-retryable.ts'
 import { createSemaphore } from '../postgres/semaphore.ts'
+import type { Batch, BatchItem } from './batch.ts'
 import {
   NO_ORIGIN,
   type PayoutContext,
@@ -12,20 +13,20 @@ import {
 } from './reserve-payout.ts'
 import { type ResolvedAccount, resolveAccount } from './resolve-name.ts'
 
-/** How many items one turn of one instance takes, and of how many it asks a bank for the name at the same time. */
+/** How many items one turn of one instance claims, and how many name enquiries run at the same time. */
 const ITEMS_MAX = 64
 const ENQUIRIES_MAX = 16
 
-/** How long an instance may take for its items before another one takes them up. */
+/** How long an instance may take for its items before another instance claims them. */
 const LEASE_MS = 5 * MINUTE_MS
 
-/** How long to wait for a bank, or for the end of a pause. */
+/** How long an item waits before an unavailable bank, or a pause, is checked again. */
 const AGAIN_MS = MINUTE_MS
 
 /**
- * Makes payouts of the items of batches: a bank states the name of each account, and its payout is reserved, or the item is
- * refused. Those of a batch that are named together are reserved in one commit. Every instance runs this loop. The
- * reference of an item is unique, so an item that is taken up twice has one payout.
+ * Makes payouts of the items of batches: a bank states the name of each account, then the payout is reserved or the item
+ * refused. Items of one batch that are claimed together are reserved in one commit. Every instance runs this loop. The
+ * reference of an item is unique, so an item that is claimed twice has one payout.
  */
 export function createRequestItems(context: PayoutContext): Loop {
   const semaphore = createSemaphore(ENQUIRIES_MAX)
@@ -43,19 +44,12 @@ export function createRequestItems(context: PayoutContext): Loop {
   })
 }
 
-interface Item {
+interface Item
+  extends Omit<BatchItem, 'amountMinor'>,
+    Pick<Batch, 'businessId' | 'live' | 'requestedBy' | 'approvalReason'> {
   readonly batchId: string
   readonly number: number
-  readonly businessId: string
-  readonly live: boolean
-  readonly reference: string
   readonly amountMinor: string
-  readonly bankCode: string
-  readonly accountNumber: string
-  readonly accountName: string
-  readonly narration: string
-  readonly requestedBy: string
-  readonly approvalReason: string
 }
 
 async function claimItems({ database }: PayoutContext): Promise<readonly Item[]> {
@@ -75,7 +69,7 @@ async function claimItems({ database }: PayoutContext): Promise<readonly Item[]>
   return rows
 }
 
-/** An item and its account, or why it has none; undefined: an error of this service. */
+/** An item with its account, or with the fault of the name enquiry; undefined: an internal error. */
 interface Named {
   readonly item: Item
   readonly resolved: ResolvedAccount | Fault | undefined
@@ -100,7 +94,7 @@ function logError({ log }: PayoutContext, { batchId, number }: Item, error: unkn
   log.error({ err: error, batchId, item: number }, 'an item could not be requested')
 }
 
-/** Reserves the payouts of named items of one batch, and ends the items. */
+/** Reserves payouts for items of one batch after their name enquiries, and ends the items. */
 async function requestNamed(context: PayoutContext, named: readonly Named[]): Promise<void> {
   const [first, ...rest] = named.flatMap(({ item, resolved }) =>
     resolved === undefined || resolved instanceof Fault ? [] : { item, resolved },
@@ -123,13 +117,13 @@ async function requestNamed(context: PayoutContext, named: readonly Named[]): Pr
     })
   } catch (error) {
     if (rest.length === 0 && error === ALREADY_ENDED) return
-    // What the database refuses must not hold up the others.
+    // One item that the database rejects must not hold up the others, so each is tried alone.
     if (rest.length === 0 || isRetryable(error)) logError(context, first.item, error)
     else for (const each of [first, ...rest]) await requestNamed(context, [each])
   }
 }
 
-/** Its batch was rejected, or another instance has taken the item up since. */
+/** The batch of the item was rejected, or another instance has claimed the item since. */
 const ALREADY_ENDED = new Fault('payout_not_pending', 'The item was ended meanwhile')
 
 function reservationOf({
@@ -142,26 +136,31 @@ function reservationOf({
   const { businessId, live, reference, batchId, narration, requestedBy } = item
   return {
     ...NO_ORIGIN,
-    ...{ businessId, live, reference, batchId, narration, requestedBy, resolved },
+    businessId,
+    live,
+    reference,
+    batchId,
+    narration,
+    requestedBy,
+    resolved,
     amountMinor: BigInt(item.amountMinor),
     purpose: 'PAYOUT',
     source: 'available',
     approval: item.approvalReason,
-    isCharged: true,
     amountField: 'amountMinor',
   }
 }
 
-/** Reasons that pass: the item waits. */
+/** Temporary faults: the item waits and is tried again. */
 const PASSING: ReadonlySet<string> = new Set(['bank_unavailable', 'unavailable', 'payouts_paused'])
 
-/** An item, and why it has no payout; undefined: it has one. */
+/** An item, and why it has no payout; undefined: it has a payout. */
 interface Ended {
   readonly item: Item
   readonly fault: Fault | undefined
 }
 
-/** Ends items of one batch. @returns how many had not ended before */
+/** Ends items of one batch, or postpones them after a temporary fault. @returns how many had not ended before */
 async function endItems(on: Queryable, ended: readonly Ended[]): Promise<number> {
   const [first] = ended
   if (first === undefined) return 0

@@ -5,29 +5,28 @@ import { HOUR_MS } from '../core/durations.ts'
 import { assert, Fault, invalidFields } from '../core/errors.ts'
 import { firstIdAt, newId } from '../core/ids.ts'
 import { AMOUNT_MINOR_MAX, formatAmount } from '../core/money.ts'
-import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
+import { inTransaction, KEEPING_PLANS, type Queryable } from '../postgres/in-transaction.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import type { Semaphore } from '../postgres/semaphore.ts'
-import { readCurrentBalance } from '../settlement/get-balance.ts'
+import { readBalanceToReserve } from '../settlement/get-balance.ts'
 import { readPolicies } from './change-policy.ts'
 import { bankReferenceOf, type Payout, type PayoutPurpose, type Source } from './payout.ts'
 import { approvalReason, dutyOf, feeOf, limitFault, type PayoutPolicy } from './policy.ts'
 import type { NameContext, ResolvedAccount } from './resolve-name.ts'
 import { findByReference, insertPayouts, lagosDate } from './store.ts'
 
-/** What requesting payouts needs. */
 export interface PayoutContext extends Runtime, NameContext {
   /** Limits how many requests hold a connection while they wait for the lock of a balance. */
   readonly semaphore: Semaphore
-  /** Counts that a payout has reached a status, once that is committed. */
+  /** Counts a payout in the status that it has reached. Called after the commit. */
   readonly count: (payout: Pick<Payout, 'status' | 'live'>) => void
-  /** Reports that a payout may be sent. */
+  /** Wakes the loop that sends payouts. */
   readonly wake: () => void
-  /** Reports that a batch has items to request. */
+  /** Wakes the loop that makes payouts of the items of batches. */
   readonly wakeItems: () => void
 }
 
-/** A payout as it is reserved: its account is known. */
+/** A payout to be reserved, whose account is resolved. */
 export interface Reservation {
   readonly businessId: string
   readonly live: boolean
@@ -39,10 +38,8 @@ export interface Reservation {
   readonly resolved: ResolvedAccount
   readonly narration: string
   readonly requestedBy: string
-  /** Why it needs an approval whatever the rules say; empty: it does not. */
+  /** Why the payout needs an approval regardless of the rules; empty: the rules decide. */
   readonly approval: string
-  /** Whether the business pays fees and duty for it. */
-  readonly isCharged: boolean
   readonly transactionId: string
   readonly refundedSessionId: string
   readonly unmatchedPaymentId: string
@@ -51,6 +48,8 @@ export interface Reservation {
   readonly batchId: string
   /** The name of the amount in the JSON form of the request. */
   readonly amountField: string
+  /** Why it is requested, for its history; empty: the caller does not say. */
+  readonly reason: string
 }
 
 /** Who requested a payout, as it is stored and shown: `token:tok_…`, `secret_key:key_…`, `bootstrap`, `system`. */
@@ -58,10 +57,10 @@ export function requesterOf({ kind, id }: Pick<Actor, 'kind' | 'id'>): string {
   return id === '' ? kind : `${kind}:${id}`
 }
 
-/** How references of payouts of settlements begin: no other payout may have such a one. */
+/** The prefix of references of settlement payouts. No other payout may use it. */
 export const SETTLEMENT_REFERENCE = 'settlement:'
 
-/** A payout that refunds and settles nothing, and is in no batch. */
+/** The origin of a payout that is not a refund, not of a settlement, in no batch, and without a stated reason. */
 export const NO_ORIGIN = {
   transactionId: '',
   refundedSessionId: '',
@@ -69,6 +68,7 @@ export const NO_ORIGIN = {
   unmatchedBank: '',
   settlementId: '',
   batchId: '',
+  reason: '',
 } as const
 
 /** @throws Fault duplicate_reference */
@@ -79,19 +79,21 @@ export function replay(payout: Payout, isSame: boolean) {
   })
 }
 
-/** A payout that was reserved now, or by an earlier request with its reference. */
+/** A payout that was reserved now, or by an earlier request with the same reference. */
 interface Reserved {
   readonly payout: Payout
   readonly replayed: boolean
 }
 
-/** Decides what is known only once the balance is locked, unless the reference was used before. */
-type Prepare = (client: PoolClient) => Promise<Pick<Reservation, 'source' | 'amountMinor'>>
+/** Determines details under the lock of the balance. Not called if the reference was used before. */
+type Prepare = (
+  client: PoolClient,
+) => Promise<Pick<Reservation, 'source' | 'amountMinor'> & Partial<Pick<Reservation, 'reference'>>>
 
 /**
- * Reserves a payout, as `reserveTogether` does. Nothing is stored if it is refused.
+ * Reserves one payout by `reserveTogether`. Nothing is stored if it is refused.
  *
- * @param prepare may lock rows: they are locked after balances, as reversals do
+ * @param prepare may lock rows; they are locked after the balance, in the same order as reversals lock them
  */
 export async function reserve(
   context: PayoutContext,
@@ -110,7 +112,7 @@ export async function reserve(
 
 interface Together {
   readonly prepare?: Prepare | undefined
-  /** Stores what became of the reservations, in their transaction. */
+  /** Runs in the transaction of the reservations, with their results. */
   readonly beforeCommit: (
     client: PoolClient,
     results: readonly (Reserved | Fault)[],
@@ -118,9 +120,9 @@ interface Together {
 }
 
 /**
- * Reserves payouts of one balance, under the lock that orders its settlements, reversals and payouts: what is available
- * never falls below zero because of it, whatever other requests, at whatever instance, run beside it. A refused one does
- * not hold up the others.
+ * Reserves payouts of one balance, under the lock that serializes the settlements, reversals and payouts of the balance.
+ * So concurrent requests at any instance never make the available balance negative. A refused payout does not hold up
+ * the others.
  *
  * @returns in the order of the reservations
  */
@@ -133,12 +135,16 @@ export async function reserveTogether(
   const [first] = reservations
   const policies = await readPolicies(database.durablePool, first.businessId)
   const results = await semaphore(() =>
-    inTransaction(database.durablePool, async (client) => {
-      await lockBalance(client, first, policies)
-      const decided = await decideLocked(context, client, { reservations, policies, prepare })
-      await beforeCommit(client, decided)
-      return decided
-    }),
+    inTransaction(
+      database.durablePool,
+      async (client) => {
+        await lockBalance(client, first, policies)
+        const decided = await decideLocked(context, client, { reservations, policies, prepare })
+        await beforeCommit(client, decided)
+        return decided
+      },
+      KEEPING_PLANS,
+    ),
   )
   const reserved = results.flatMap((result) =>
     result instanceof Fault || result.replayed ? [] : result.payout,
@@ -149,12 +155,12 @@ export async function reserveTogether(
   return results
 }
 
-/** Another request with the reference came first. */
+/** Whether an earlier request with the same reference had the same details. */
 function isSameReservation(original: Payout, { resolved, ...reservation }: Reservation): boolean {
   const { destination } = original
   return (
     original.purpose === reservation.purpose &&
-    // A refund of all that is left states no amount.
+    // The amount is 0 if a refund requests all that is left.
     (reservation.amountMinor === 0n || original.amountMinor === reservation.amountMinor) &&
     original.narration === reservation.narration &&
     original.transactionId === reservation.transactionId &&
@@ -166,7 +172,7 @@ function isSameReservation(original: Payout, { resolved, ...reservation }: Reser
 
 type Policies = Awaited<ReturnType<typeof readPolicies>>
 
-/** Locks a balance, and before it the sums of the installation if they are limited. */
+/** Locks a balance, after the sums of the installation if its rules limit them. */
 export async function lockBalance(
   client: PoolClient,
   { businessId, live }: Pick<Reservation, 'businessId' | 'live'>,
@@ -184,7 +190,7 @@ function isLimited(policy: PayoutPolicy | undefined): boolean {
   return policy !== undefined && (policy.dailyMaxMinor > 0n || policy.monthlyMaxMinor > 0n)
 }
 
-/** Orders all requests of a mode while the installation limits their sum. */
+/** Serializes all requests of a mode while the installation limits their sum. */
 async function lockInstallation(client: PoolClient, live: boolean): Promise<void> {
   await client.query("select pg_advisory_xact_lock(hashtextextended('payout limits ' || $1, 0))", [
     `${live}`,
@@ -205,7 +211,7 @@ export async function reserveLocked(
   return result.payout
 }
 
-/** Decides reservations one after the other, and stores what passes. The caller holds the locks. */
+/** Decides reservations one after the other, and stores the accepted payouts. The caller holds the locks. */
 async function decideLocked(
   { clock }: PayoutContext,
   client: PoolClient,
@@ -239,11 +245,18 @@ async function decideLocked(
       results.push(error)
     }
   }
-  const added = results.flatMap((each) =>
-    each instanceof Fault || each.replayed ? [] : each.payout,
+  const added = results.flatMap((each, at) =>
+    each instanceof Fault || each.replayed
+      ? []
+      : { ...each.payout, reason: reservations[at]?.reason ?? '' },
   )
-  if (added.length > 0) await insertPayouts(client, { businessId, live, createdAtMs: nowMs }, added)
-  return results
+  if (added.length === 0) return results
+  const inserted = await insertPayouts(client, { businessId, live, createdAtMs: nowMs }, added)
+  const stored = new Map(inserted.map((payout) => [payout.id, payout]))
+  return results.map((each) => {
+    const payout = each instanceof Fault ? undefined : stored.get(each.payout.id)
+    return payout === undefined ? each : { payout, replayed: false }
+  })
 }
 
 async function replayOf(client: PoolClient, reservation: Reservation): Promise<Reserved> {
@@ -258,7 +271,7 @@ async function decideOne(
   state: BalanceState,
   reservation: Reservation & { readonly firstUsedAtMs: number | undefined },
 ): Promise<Reserved> {
-  const { amountMinor, reference, purpose, isCharged, resolved } = reservation
+  const { amountMinor, reference, purpose, resolved } = reservation
   const { own, installation, nowMs, day } = state
   if (purpose !== 'SETTLEMENT' && reference.startsWith(SETTLEMENT_REFERENCE)) {
     const message = `must not begin with "${SETTLEMENT_REFERENCE}"`
@@ -272,6 +285,8 @@ async function decideOne(
   const approval =
     reservation.approval ||
     (purpose === 'SETTLEMENT' ? '' : await approvalOf(client, state, reservation))
+  // The business pays neither fee nor duty for a refund.
+  const isCharged = purpose !== 'REFUND'
   const feeMinor = isCharged ? feeOf(own.fees, amountMinor) : 0n
   const dutyMinor = isCharged && own.chargeDuty ? dutyOf(amountMinor, day) : 0n
   await takeBalance(client, state, reservation, amountMinor + feeMinor + dutyMinor)
@@ -281,7 +296,8 @@ async function decideOne(
   }
   const key = beneficiaryKey(reservation)
   state.requested.set(key, (state.requested.get(key) ?? 0n) + amountMinor)
-  const expiresAtMs = approval === '' ? undefined : nowMs + own.approvalHours * HOUR_MS
+  const approvalHours = Math.min(own.approvalHours, installation?.approvalHours ?? Infinity)
+  const expiresAtMs = approval === '' ? undefined : nowMs + approvalHours * HOUR_MS
   const payout: Payout = {
     id: newId('pay', nowMs),
     businessId: reservation.businessId,
@@ -290,22 +306,30 @@ async function decideOne(
     purpose,
     status: approval === '' ? 'APPROVED' : 'PENDING_APPROVAL',
     source: reservation.source,
-    ...{ amountMinor, feeMinor, dutyMinor },
+    amountMinor,
+    feeMinor,
+    dutyMinor,
     destination: resolved.destination,
     narration: reservation.narration,
     resolvedBank: resolved.bank,
     enquiryReference: resolved.enquiryReference,
     bank: undefined,
     bankReference: bankReferenceOf(reservation),
-    ...{ routing: '', sessionId: '', failureReason: '', detail: '' },
+    routing: '',
+    sessionId: '',
+    failureReason: '',
+    detail: '',
     requestedBy: reservation.requestedBy,
     approvalReason: approval,
-    ...{ decidedBy: '', decisionNote: '' },
+    decidedBy: '',
+    decisionNote: '',
     createdAtMs: nowMs,
     expiresAtMs,
     nextAtMs: expiresAtMs ?? nowMs,
-    ...{ submittedAtMs: undefined, completedAtMs: undefined },
-    ...{ claims: 0, attempts: 0 },
+    submittedAtMs: undefined,
+    completedAtMs: undefined,
+    claims: 0,
+    attempts: 0,
     transactionId: reservation.transactionId,
     refundedSessionId: reservation.refundedSessionId,
     unmatchedPaymentId: reservation.unmatchedPaymentId,
@@ -317,7 +341,7 @@ async function decideOne(
   return { payout, replayed: false }
 }
 
-/** Why the rules ask for an approval; empty: they do not. */
+/** Why the rules require an approval; empty: they do not. */
 async function approvalOf(
   client: PoolClient,
   { own, installation, nowMs, requested }: BalanceState,
@@ -345,12 +369,12 @@ interface Sums {
   monthMinor: bigint
 }
 
-/** What reservations are decided by. The sums change with each that passes, so that it counts for the next. */
+/** The state by which reservations are decided. Each accepted reservation is added to the sums, so it counts for the next. */
 interface BalanceState extends Policies {
   readonly nowMs: number
   /** In Lagos. */
   readonly day: string
-  /** Null: payouts of the business are not paused. */
+  /** Null: the payouts of the business are not paused. */
   readonly pauseReason: string | null
   readonly ownSums: Sums
   readonly installationSums: Sums
@@ -358,9 +382,9 @@ interface BalanceState extends Policies {
   readonly usedAt: readonly boolean[]
   /** When the beneficiary of each reservation was first used, in epoch milliseconds. */
   readonly firstUsedAtMs: readonly (number | null)[]
-  /** What this commit requests, by beneficiary, in kobo. */
+  /** The sums that this transaction has accepted so far, by beneficiary, in kobo. */
   readonly requested: Map<string, bigint>
-  /** What is left of the balance; undefined: it was not read yet. */
+  /** The rest of the balance; undefined: it was not read yet. */
   left: { availableMinor: bigint; pendingMinor: bigint } | undefined
 }
 
@@ -380,6 +404,7 @@ async function readState(
     firstUsedAtMs: number | null
   }>({
     name: 'payout-state',
+    // "(select …)" hides the values from the planner. Otherwise it would make a custom plan for each execution.
     text: `select sums.day, sums.month,
         (select reason from payout_pause where scope = 'BUSINESS' and target = $1) as pause,
         exists (select from payout p
@@ -392,18 +417,22 @@ async function readState(
           coalesce(sum(requested_minor), 0) as month
         from payout_day
         where business_id = $1 and live = $2 and day >= date_trunc('month', $3::date)::date and day <= $3
-      ) sums cross join unnest($4::text[], $5::text[], $6::text[])
+      ) sums cross join unnest((select $4::text[]), (select $5::text[]), (select $6::text[]))
         with ordinality r (reference, bank_code, account_number, number)
       order by r.number`,
     values: [
-      ...[businessId, live, day],
+      businessId,
+      live,
+      day,
       reservations.map(({ reference }) => reference),
       reservations.map(({ resolved }) => resolved.destination.bankCode),
       reservations.map(({ resolved }) => resolved.destination.accountNumber),
     ],
   })
   return {
-    ...{ ...policies, nowMs, day },
+    ...policies,
+    nowMs,
+    day,
     pauseReason: rows[0]?.pause ?? null,
     ownSums: sumsOf(rows[0]),
     installationSums: isLimited(policies.installation)
@@ -416,7 +445,7 @@ async function readState(
   }
 }
 
-/** What all businesses requested on the day and in its month. */
+/** The sums that all businesses requested on the day and in its month. */
 async function readAllSums(client: PoolClient, live: boolean, day: string): Promise<Sums> {
   const { rows } = await client.query<{ day: string; month: string }>({
     name: 'payout-all-sums',
@@ -448,16 +477,17 @@ function pausedFault(cause: string): Fault {
   })
 }
 
-/** How many payouts to a new beneficiary are added up. More need an approval. */
+/** How many payouts to a new beneficiary are added up. If there are more, the next payout needs an approval. */
 const EARLIER_MAX = 1_000
 
-/** The longest that an approval takes: a beneficiary is first used when its payout is approved. */
+/** The longest time for an approval. A beneficiary counts as used only once its payout is approved. */
 const APPROVAL_MS_MAX = 720 * HOUR_MS
 
 /**
- * What was requested for a new beneficiary, less what was not paid: many small payouts are like a large one.
+ * The sum that was requested for a new beneficiary, less the payouts that were not paid, so that many small payouts count
+ * like a large one.
  *
- * @param sinceMs when it was first used
+ * @param sinceMs when the beneficiary was first used
  * @returns kobo; more than any limit if there are too many to add up
  */
 async function readEarlier(
@@ -485,17 +515,20 @@ async function readEarlier(
   return BigInt(rows[0]?.minor ?? AMOUNT_MINOR_MAX)
 }
 
-/** Takes an amount from what is left. @throws Fault insufficient_balance, unavailable */
+/** Takes an amount from the rest of the balance. @throws Fault insufficient_balance, unavailable */
 async function takeBalance(
   client: PoolClient,
   state: BalanceState,
   { businessId, live, source, amountField }: Reservation,
   totalMinor: bigint,
 ): Promise<void> {
-  // A held or unmatched payment is in no balance; the request for its return has locked it.
+  // A held or unmatched payment is in no balance; the caller has locked the payment.
   if (source === 'held' || source === 'unmatched') return
   if (state.left === undefined) {
-    const { availableMinor, pendingMinor } = await readCurrentBalance(client, { businessId, live })
+    const { availableMinor, pendingMinor } = await readBalanceToReserve(client, {
+      businessId,
+      live,
+    })
     state.left = { availableMinor, pendingMinor }
   }
   const name = source === 'available' ? 'availableMinor' : 'pendingMinor'

@@ -1,4 +1,5 @@
 import { areNamesAlike } from '../accounts/terms.ts'
+import type { Owner } from '../auth/method-policy.ts'
 import { BANK_CODES, BANK_FACTS, type BankCode, type BankOf } from '../banks/bank.ts'
 import type { Institution, Institutions } from '../banks/institutions.ts'
 import { isNubanFault } from '../banks/institutions.ts'
@@ -9,20 +10,13 @@ import { Fault, type FieldFault, invalidFields } from '../core/errors.ts'
 import type { Encrypter } from '../crypto/encryption.ts'
 import type { Destination } from './payout.ts'
 
-/** How long a resolution names an account. */
+/** How long a resolution is valid. */
 export const RESOLUTION_MS = 15 * MINUTE_MS
 
-/** What name enquiries need. */
 export interface NameContext {
   readonly bankOf: BankOf
   readonly institutions: Institutions
   readonly encrypter: Encrypter
-}
-
-/** Whose payouts a resolution is for. */
-interface Owner {
-  readonly businessId: string
-  readonly live: boolean
 }
 
 /** An account with the name that a bank stated. */
@@ -30,7 +24,7 @@ export interface ResolvedAccount {
   readonly destination: Destination
   /** The bank that stated the name; undefined: no bank was asked. */
   readonly bank: BankCode | undefined
-  /** What the transfers of that bank need of the enquiry. */
+  /** The reference of the enquiry that the transfers of that bank require; may be empty. */
   readonly enquiryReference: string
 }
 
@@ -41,11 +35,11 @@ export interface RequestedAccount {
   readonly accountNumber: string
   /** The expected name; empty: a resolution is given. */
   readonly accountName: string
-  /** The name of the field that holds them: `beneficiary`; empty: they are fields of the request itself. */
+  /** The request field that holds these three fields, for faults; empty: they are fields of the request itself. */
   readonly field: string
 }
 
-/** The banks that can pay in a mode. Under each is its money out. */
+/** The banks that can pay in a mode, with their transfer connectors. */
 export function transferBanks(bankOf: BankOf, live: boolean): Map<BankCode, TransferBank> {
   const banks = BANK_CODES.flatMap((bank) => {
     const served = bankOf({ bank, live })
@@ -58,7 +52,7 @@ export function transferBanks(bankOf: BankOf, live: boolean): Map<BankCode, Tran
 
 export interface TransferBank {
   readonly transfers: TransferConnector
-  /** How long one call may take, with all of its requests. */
+  /** How long one call may take, including all of its HTTP requests. */
   readonly callTimeoutMs: number
 }
 
@@ -80,7 +74,8 @@ function institutionOf(
 }
 
 /**
- * Asks a bank for the name of an account: the institution itself if it is one of ours, else another that answers.
+ * Asks a bank for the name of an account. It asks the institution of the account first if that is one of our banks, then
+ * the others until one answers.
  *
  * @throws Fault validation_failed (no such institution or account), bank_unavailable
  */
@@ -116,7 +111,7 @@ export async function enquireName(
   throw new Fault('bank_unavailable', text, { retryAfterSeconds: 30, cause: causes.join('; ') })
 }
 
-/** The bank decides: some account numbers have no valid check digit. */
+/** Only the bank decides whether an account exists: some valid account numbers have a wrong check digit. */
 function unknownAccount(
   { accountNumber, field }: RequestedAccount,
   institution: Institution,
@@ -129,7 +124,8 @@ function unknownAccount(
 }
 
 /**
- * Asks a bank for the name of an account, and encrypts the answer for payouts of one business, for 15 minutes.
+ * Asks a bank for the name of an account. Returns the encrypted answer as a resolution, which payouts of the business can
+ * use for 15 minutes.
  *
  * @throws Fault validation_failed (no such institution or account), bank_unavailable
  */
@@ -166,7 +162,7 @@ function encryptResolution(
 
 type Parts = [number, string, string, string, string, BankCode, string]
 
-/** @throws Fault validation_failed (it is of another business or mode, changed, expired, or names another account) */
+/** @throws Fault validation_failed (tampered, expired, or for another business, mode or account) */
 function openResolution(
   { encrypter, institutions }: NameContext,
   owner: Owner,
@@ -183,7 +179,7 @@ function openResolution(
     institutions.find(account.bankCode)?.code !== bankCode ||
     accountNumber !== account.accountNumber
   ) {
-    throw refuse('names another account than the request')
+    throw refuse('is for another account than the one in the request')
   }
   const destination = { bankCode, bankName, accountNumber, accountName }
   return { destination, bank, enquiryReference }
@@ -202,8 +198,8 @@ function contextOf({ businessId, live }: Owner): string {
 }
 
 /**
- * The account of a request for a payout: the one that a resolution names, or the one whose name the bank states now and
- * which is like the expected name.
+ * Resolves the account of a payout request, by the given resolution or by a name enquiry. If the request has an expected
+ * name, the name that the bank states must be like it.
  *
  * @throws Fault validation_failed, name_mismatch (with both names), bank_unavailable
  */
@@ -223,13 +219,16 @@ export async function resolveAccount(
   return resolved
 }
 
+/** Whether an expected name matches the name that a bank states. */
+export function isExpectedName(expected: string, stated: string): boolean {
+  // Unicode writes an accented letter as one character or as two.
+  const plain = (name: string) => name.normalize('NFC').trim().toLowerCase()
+  return areNamesAlike(expected, stated) || plain(expected) === plain(stated)
+}
+
 /** @throws Fault name_mismatch */
 function requireName(expected: string, stated: string, { field }: RequestedAccount): void {
-  if (
-    areNamesAlike(expected, stated) ||
-    expected.trim().toLowerCase() === stated.trim().toLowerCase()
-  )
-    return
+  if (isExpectedName(expected, stated)) return
   const message = `"${expected}" is not like "${stated}", which the bank states`
   const name = field === '' ? 'accountName' : `${field}.accountName`
   throw new Fault('name_mismatch', `The name of the account ${message}`, {

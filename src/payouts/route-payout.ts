@@ -1,25 +1,34 @@
 import { BANK_FACTS, type BankCode } from '../banks/bank.ts'
+import { MINUTE_MS } from '../core/durations.ts'
 import { assert } from '../core/errors.ts'
 import { formatAmount } from '../core/money.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
+import { floatKey } from './float.ts'
 import type { Payout } from './payout.ts'
 import type { TransferBank } from './resolve-name.ts'
 
-/** How long to wait before a payout that no bank can take is looked at again. */
+/** How long a payout waits if no bank can send it: in its first minute, and later. */
 const NO_BANK_MS = 5_000
+const NO_BANK_LATER_MS = 25_000
 
-/** How long to wait before a paused payout is looked at again: the end of a pause makes it due at once. */
+/** How long a paused payout waits. The end of the pause makes it due at once. */
 const PAUSED_MS = 60_000
 
-/** What is paused, and what each bank has, in one snapshot with the claimed payouts. */
+/** How many payouts are added up that a bank paid since its float was read: far more than it pays in half a minute. */
+const PAID_MAX = 10_000
+
+/** The pauses and floats, read in the transaction that claims the payouts. */
 export interface RoutingState {
   /** `GLOBAL `, `BANK …` and `BUSINESS …`. */
   readonly paused: ReadonlySet<string>
-  /** What is left at each bank of what was last read, in kobo, by `live BANK` or `test BANK`. Undefined: not known. */
+  /**
+   * The last float of each bank, less its payouts in progress and those paid since it was read, in kobo, by `live BANK` or
+   * `test BANK`; absent: not known.
+   */
   readonly floats: Map<string, bigint>
 }
 
-/** Why a payout that is sent again goes to its bank. */
+/** The routing text of a payout that is sent again through the same bank. */
 export const SENT_BEFORE = 'it was sent there before'
 
 export async function readRouting(
@@ -37,6 +46,13 @@ export async function readRouting(
               select sum(amount_minor) from payout
               where status in ('SUBMITTING', 'UNKNOWN') and payout.bank = bank_float.bank
                 and payout.live = bank_float.live
+            ), 0) - coalesce((
+              select sum(amount_minor) from (
+                select amount_minor from payout
+                where status = 'PAID' and payout.bank = bank_float.bank and payout.live = bank_float.live
+                  and completed_at >= bank_float.read_at
+                order by completed_at desc limit ${PAID_MAX}
+              ) paid
             ), 0))::text), '{}')
           from bank_float where available_minor is not null
         ) as floats`,
@@ -49,33 +65,31 @@ export async function readRouting(
   }
 }
 
-function floatKey({ bank, live }: { readonly bank: string; readonly live: boolean }): string {
-  return `${live ? 'live' : 'test'} ${bank}`
-}
-
 type Route =
   | { readonly bank: BankCode; readonly text: string }
   | { readonly bank: undefined; readonly text: string; readonly waitMs: number }
 
 /**
- * Chooses the bank: the beneficiary's own, else the one that stated the name, else the one with the most money. One that
- * may have been sent before goes to its bank alone.
+ * Chooses the bank of a payout: the beneficiary's own bank, else the bank that stated the name, else the bank with the most
+ * money. A payout that may have been sent before can only go through the same bank.
  */
 export function routeOf(
   payout: Payout,
   banks: ReadonlyMap<BankCode, TransferBank>,
   state: RoutingState,
+  nowMs: number,
 ): Route {
-  const { live, amountMinor, destination } = payout
-  const wait = (text: string, waitMs = NO_BANK_MS): Route => {
+  const { live, amountMinor, destination, createdAtMs } = payout
+  const noBankMs = nowMs < createdAtMs + MINUTE_MS ? NO_BANK_MS : NO_BANK_LATER_MS
+  const wait = (text: string, waitMs = noBankMs): Route => {
     return { bank: undefined, text: `waits: ${text}`, waitMs }
   }
   if (state.paused.has('GLOBAL ')) return wait('all payouts are paused', PAUSED_MS)
   if (state.paused.has(`BUSINESS ${payout.businessId}`))
     return wait('payouts of the business are paused', PAUSED_MS)
-  const floatOf = (bank: BankCode) => state.floats.get(floatKey({ bank, live }))
+  const floatOf = (bank: BankCode) => state.floats.get(floatKey(bank, live))
   const open = [...banks.keys()].filter((bank) => payout.bank === undefined || payout.bank === bank)
-  if (open.length === 0) return wait('no bank that can pay is connected and answers')
+  if (open.length === 0) return wait('no bank that can pay is connected, answers and grants access')
   const running = open.filter((bank) => !state.paused.has(`BANK ${bank}`))
   if (running.length === 0)
     return wait('payouts through the banks that can pay are paused', PAUSED_MS)
@@ -83,7 +97,7 @@ export function routeOf(
   if (funded.length === 0) return wait(`no bank has ${formatAmount(amountMinor)} naira for it`)
   const chosen = (bank: BankCode, text: string) => {
     const float = floatOf(bank)
-    if (float !== undefined) state.floats.set(floatKey({ bank, live }), float - amountMinor)
+    if (float !== undefined) state.floats.set(floatKey(bank, live), float - amountMinor)
     return { bank, text }
   }
   const [only] = funded

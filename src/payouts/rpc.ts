@@ -1,13 +1,20 @@
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
-import type { ServiceImpl } from '@connectrpc/connect'
+import type { ContextValues, ServiceImpl } from '@connectrpc/connect'
+import { PayoutPurpose, PayoutStatus } from '../../gen/inflow/payout/v1/payout_pb.ts'
 import { PayoutDecision, type PayoutService } from '../../gen/inflow/payout/v1/payout_service_pb.ts'
-import { actorOf, restrictionOf } from '../auth/caller.ts'
+import { actorOf, callerKey, restrictionOf } from '../auth/caller.ts'
 import { fromBankCode, toBankCode } from '../banks/message.ts'
 import { getBusiness } from '../businesses/get-business.ts'
-import { amountInWords } from '../core/amount-in-words.ts'
 import { assert, Fault } from '../core/errors.ts'
-import { fromTimestamp } from '../protobuf/values.ts'
-import { findBatch, listBatches, listRefused } from './batch.ts'
+import { amountInWords } from '../core/money.ts'
+import {
+  enumName,
+  enumNames,
+  fromTimestamp,
+  toInt64,
+  toOptionalTimestamp,
+} from '../protobuf/values.ts'
+import { type Batch, findBatch, listBatches, listRefused } from './batch.ts'
 import { getPolicy, updatePolicy } from './change-policy.ts'
 import { createBatch } from './create-batch.ts'
 import { createPayout } from './create-payout.ts'
@@ -16,7 +23,6 @@ import {
   type ApproveContext,
   approvePayout,
   cancelPayout,
-  type Resolution,
   rejectPayout,
   resolvePayout,
 } from './decide-payout.ts'
@@ -24,6 +30,10 @@ import { listDiscrepancies, resolveDiscrepancy } from './discrepancies.ts'
 import { listFloats } from './float.ts'
 import { listBeneficiaries, listInstitutions, listPayouts, listSteps } from './list-payouts.ts'
 import {
+  actorShown,
+  pauseShown,
+  payoutShown,
+  stepShown,
   toBatchItem,
   toBatchMessage,
   toDiscrepancyMessage,
@@ -33,27 +43,18 @@ import {
   toPayoutMessage,
   toPolicy,
   toPolicyMessage,
-  toPurpose,
-  toStatus,
   toStepMessage,
 } from './message.ts'
 import { listPauses, pausePayouts, resumePayouts } from './pauses.ts'
+import type { Payout } from './payout.ts'
 import { reconcilePayouts } from './reconcile-payouts.ts'
 import { refundTransaction } from './refund-transaction.ts'
 import { refundUnmatched } from './refund-unmatched.ts'
+import { requesterOf } from './reserve-payout.ts'
 import { resolveName } from './resolve-name.ts'
 import { findByReference, findPayout } from './store.ts'
 
-const DECISIONS: Readonly<Record<PayoutDecision, Resolution | undefined>> = {
-  [PayoutDecision.UNSPECIFIED]: undefined,
-  [PayoutDecision.MARK_PAID]: 'MARK_PAID',
-  [PayoutDecision.MARK_FAILED]: 'MARK_FAILED',
-  [PayoutDecision.ASK_AGAIN]: 'ASK_AGAIN',
-  [PayoutDecision.RESEND]: 'RESEND',
-  [PayoutDecision.MARK_RETURNED]: 'MARK_RETURNED',
-}
-
-/** The most differences of one comparison that are shown. */
+/** The most differences that one response contains. */
 const SHOWN_MAX = 200
 
 const isLive = ({ live }: { readonly live?: boolean | undefined }) => live ?? true
@@ -92,9 +93,9 @@ export function createPayoutRpc(context: ApproveContext): ServiceImpl<typeof Pay
         },
         actorOf(call),
       )
-      return { payout: toPayoutMessage(payout), replayed }
+      return { payout: messageFor(call, payout), replayed }
     },
-    async getPayout(request) {
+    async getPayout(request, call) {
       const { payoutId, businessId, reference } = request
       const key = { businessId, live: isLive(request), reference }
       return read(async (on) => {
@@ -104,18 +105,20 @@ export function createPayoutRpc(context: ApproveContext): ServiceImpl<typeof Pay
           throw new Fault('not_found', 'There is no such payout')
         }
         const steps = await listSteps(on, payout.id)
-        return { payout: toPayoutMessage(payout), steps: steps.map(toStepMessage) }
+        const own = restrictedName(call)
+        const shown = own === undefined ? steps : steps.map((step) => stepShown(step, own))
+        return { payout: messageFor(call, payout), steps: shown.map(toStepMessage) }
       })
     },
-    async listPayouts(request, { values }) {
+    async listPayouts(request, call) {
       const { businessId, live, from, to, transactionId, accountNumber, batchId } = request
       const { pageSize, pageToken } = request
       const { rows, nextPageToken } = await read((on) =>
         listPayouts(on, {
-          businessIds: shownBusinesses(businessId, restrictionOf(values)),
+          businessIds: shownBusinesses(businessId, restrictionOf(call.values)),
           live,
-          statuses: request.statuses.flatMap((status) => toStatus(status) ?? []),
-          purpose: toPurpose(request.purpose),
+          statuses: enumNames(PayoutStatus, request.statuses) ?? [],
+          purpose: enumName(PayoutPurpose, request.purpose),
           fromMs: from && fromTimestamp(from),
           toMs: to && fromTimestamp(to),
           transactionId,
@@ -125,52 +128,52 @@ export function createPayoutRpc(context: ApproveContext): ServiceImpl<typeof Pay
           pageToken,
         }),
       )
-      return { payouts: rows.map(toPayoutMessage), nextPageToken }
+      return { payouts: rows.map((payout) => messageFor(call, payout)), nextPageToken }
     },
     async createPayouts(request, call) {
       const { businessId, reference, validateOnly: isValidatedOnly } = request
       const items = request.items.map(toBatchItem)
       const details = { businessId, live: isLive(request), reference, items, isValidatedOnly }
       const { batch, replayed } = await createBatch(context, details, actorOf(call))
-      return { batch: toBatchMessage(batch), sumInWords: amountInWords(batch.sumMinor), replayed }
+      return { batch: batchFor(call, batch), sumInWords: amountInWords(batch.sumMinor), replayed }
     },
-    async getBatch(request) {
+    async getBatch(request, call) {
       return read(async (on) => {
         const batch = await findBatch(on, request)
         if (batch === undefined) throw new Fault('not_found', 'There is no such batch')
         const refused = [...(await listRefused(on, batch.id))]
-        return { batch: toBatchMessage(batch), sumInWords: amountInWords(batch.sumMinor), refused }
+        return { batch: batchFor(call, batch), sumInWords: amountInWords(batch.sumMinor), refused }
       })
     },
-    async listBatches(request) {
+    async listBatches(request, call) {
       await getBusiness(database, request.businessId)
       const { rows, nextPageToken } = await read((on) => listBatches(on, request))
-      return { batches: rows.map(toBatchMessage), nextPageToken }
+      return { batches: rows.map((batch) => batchFor(call, batch)), nextPageToken }
     },
     async approveBatch(request, call) {
       const { batch, count, sumMinor } = await approveBatch(context, request, actorOf(call))
       const sumInWords = amountInWords(sumMinor)
-      return { batch: toBatchMessage(batch), count, sumMinor, sumInWords }
+      return { batch: batchFor(call, batch), count, sumMinor, sumInWords }
     },
     async rejectBatch(request, call) {
       const { batch, count, sumMinor } = await rejectBatch(context, request, actorOf(call))
       const sumInWords = amountInWords(sumMinor)
-      return { batch: toBatchMessage(batch), count, sumMinor, sumInWords }
+      return { batch: batchFor(call, batch), count, sumMinor, sumInWords }
     },
     async approvePayout(request, call) {
-      return { payout: toPayoutMessage(await approvePayout(context, request, actorOf(call))) }
+      return { payout: messageFor(call, await approvePayout(context, request, actorOf(call))) }
     },
     async rejectPayout(request, call) {
-      return { payout: toPayoutMessage(await rejectPayout(context, request, actorOf(call))) }
+      return { payout: messageFor(call, await rejectPayout(context, request, actorOf(call))) }
     },
     async cancelPayout(request, call) {
-      return { payout: toPayoutMessage(await cancelPayout(context, request, actorOf(call))) }
+      return { payout: messageFor(call, await cancelPayout(context, request, actorOf(call))) }
     },
     async resolvePayout({ payoutId, decision, note, sessionId }, call) {
-      const resolution = DECISIONS[decision]
+      const resolution = enumName(PayoutDecision, decision)
       assert(resolution, 'validation requires a decision')
       const request = { payoutId, decision: resolution, note, sessionId }
-      return { payout: toPayoutMessage(await resolvePayout(context, request, actorOf(call))) }
+      return { payout: messageFor(call, await resolvePayout(context, request, actorOf(call))) }
     },
     async refundTransaction(request, call) {
       const { beneficiary, ...refund } = request
@@ -180,13 +183,13 @@ export function createPayoutRpc(context: ApproveContext): ServiceImpl<typeof Pay
         { ...refund, account, amountField: 'amountMinor' },
         actorOf(call),
       )
-      return { ...result, payout: toPayoutMessage(result.payout) }
+      return { ...result, payout: messageFor(call, result.payout) }
     },
     async refundUnmatchedPayment({ unmatchedPaymentId, reason, beneficiary }, call) {
       const account = beneficiary && { ...beneficiary, field: 'beneficiary' }
       const request = { unmatchedPaymentId, reason, account }
       const { payout, replayed } = await refundUnmatched(context, request, actorOf(call))
-      return { payout: toPayoutMessage(payout), replayed }
+      return { payout: messageFor(call, payout), replayed }
     },
     async listBeneficiaries(request) {
       const { businessId, pageSize, pageToken } = request
@@ -209,12 +212,14 @@ export function createPayoutRpc(context: ApproveContext): ServiceImpl<typeof Pay
       await resumePayouts(context, target, actorOf(call))
       return {}
     },
-    async listPauses({ businessId, pageSize, pageToken }, { values }) {
-      const businessIds = shownBusinesses(businessId, restrictionOf(values))
+    async listPauses({ businessId, pageSize, pageToken }, call) {
+      const businessIds = shownBusinesses(businessId, restrictionOf(call.values))
       const { rows, nextPageToken } = await read((on) =>
         listPauses(on, { businessIds, pageSize, pageToken }),
       )
-      return { pauses: rows.map(toPauseMessage), nextPageToken }
+      const own = restrictedName(call)
+      const shown = own === undefined ? rows : rows.map((pause) => pauseShown(pause, own))
+      return { pauses: shown.map(toPauseMessage), nextPageToken }
     },
     async reconcilePayouts(request, call) {
       const { bank, from, to, lines, pageToken } = request
@@ -253,9 +258,9 @@ export function createPayoutRpc(context: ApproveContext): ServiceImpl<typeof Pay
             bank: fromBankCode(bank),
             live,
             ...(availableMinor !== undefined && { availableMinor }),
-            ...(readAtMs !== undefined && { readAt: timestampFromMs(readAtMs) }),
+            readAt: toOptionalTimestamp(readAtMs),
             error,
-            inProgressMinor,
+            inProgressMinor: toInt64(inProgressMinor),
             paused: isPaused,
           }),
         ),
@@ -273,7 +278,30 @@ export function createPayoutRpc(context: ApproveContext): ServiceImpl<typeof Pay
   }
 }
 
-/** The businesses of a list: the one that the request names, those of the token, or undefined for all. */
+interface Call {
+  readonly values: ContextValues
+}
+
+/** The caller as an actor; undefined: it is not restricted to businesses, and sees who acted for others. */
+function restrictedName({ values }: Call): string | undefined {
+  const caller = values.get(callerKey)
+  return caller?.kind === 'internal' && caller.businessIds !== undefined
+    ? requesterOf({ kind: 'token', id: caller.tokenId })
+    : undefined
+}
+
+function messageFor(call: Call, payout: Payout) {
+  const own = restrictedName(call)
+  return toPayoutMessage(own === undefined ? payout : payoutShown(payout, own))
+}
+
+function batchFor(call: Call, batch: Batch) {
+  const own = restrictedName(call)
+  const requestedBy = own === undefined ? batch.requestedBy : actorShown(batch.requestedBy, own)
+  return toBatchMessage({ ...batch, requestedBy })
+}
+
+/** The businesses of a list: the business that the request names, else the businesses of the token; undefined: all. */
 function shownBusinesses(
   businessId: string,
   restriction: ReadonlySet<string> | undefined,

@@ -5,17 +5,18 @@ import { newId } from '../core/ids.ts'
 import { byteaArray } from '../postgres/binary-arrays.ts'
 import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
 import { completeReturn, reopenUnmatched } from '../transactions/unmatched-store.ts'
+import { creditShares, givesBackPending, lockGivenBack, readGivenBack } from './give-back.ts'
 import { encodePayoutEvent } from './message.ts'
 import {
   type BalanceChange,
   balanceChangeOf,
   eventKindOf,
+  type GivenBack,
   isFinal,
   type Payout,
   type PayoutPosting,
   type PayoutStatus,
   postingsOf,
-  type Source,
 } from './payout.ts'
 
 /** The columns of a `PayoutRow`: statements that return payouts select them, and `toPayout` reads them. */
@@ -97,12 +98,7 @@ export async function findByReference(
   return rows[0] && toPayout(rows[0])
 }
 
-/** Locks a payout until the commit. */
-async function lockPayout(client: Queryable, id: string): Promise<Payout | undefined> {
-  return (await lockPayouts(client, [id])).get(id)
-}
-
-/** Locks payouts until the commit. @returns those that exist, by id */
+/** Locks payouts until the commit. @returns the existing payouts by id */
 export async function lockPayouts(
   client: Queryable,
   ids: readonly string[],
@@ -123,17 +119,24 @@ export function lagosDate(atMs: number): string {
 /** The balance of new payouts, and when they were requested. */
 interface Requested extends Pick<Payout, 'businessId' | 'live' | 'createdAtMs'> {}
 
+interface NewPayout extends Payout {
+  /** Why the caller requests it; empty: not stated. */
+  readonly reason: string
+}
+
 /**
  * Stores new payouts of one balance with their reservations, first steps, events and beneficiaries, and adds to the sum
  * of the day. The caller holds the lock of the balance and has checked it.
+ *
+ * @returns the payouts as they are stored, in the same order
  */
 export async function insertPayouts(
   client: Queryable,
   { businessId, live, createdAtMs }: Requested,
-  payouts: readonly Payout[],
-): Promise<void> {
-  const column = <T>(of: (payout: Payout) => T) => payouts.map(of)
-  await client.query({
+  payouts: readonly NewPayout[],
+): Promise<readonly Payout[]> {
+  const column = <T>(of: (payout: NewPayout) => T) => payouts.map(of)
+  const { rows } = await client.query<Pick<PayoutRow, 'id' | 'expiresAtMs' | 'nextAtMs'>>({
     name: 'payout-insert',
     text: `with input as (
         select $1::text as business_id, $2::boolean as live, $3::timestamptz as at, $4::date as day, i.*
@@ -154,10 +157,17 @@ export async function insertPayouts(
         select id, nullif(business_id, ''), live, reference, purpose, status, source, amount_minor, fee_minor, duty_minor,
           bank_code, bank_name, account_number, account_name, narration, resolved_bank, enquiry_reference, bank_reference,
           requested_by, approval_reason, at, now() + approval_ms * interval '1 millisecond',
-          now() + coalesce(approval_ms, 0) * interval '1 millisecond', transaction_id, refunded_session_id,
-          unmatched_payment_id, unmatched_bank, settlement_id, batch_id,
-          (select case when now() < repeats_until then 0 else generation end from payout_sender)
-        from input
+          now() + case when sender.generation = 0 then 0 else coalesce(approval_ms, 0) end * interval '1 millisecond',
+          transaction_id, refunded_session_id, unmatched_payment_id, unmatched_bank, settlement_id, batch_id,
+          sender.generation
+        from input cross join lateral (
+          -- One that was wanted before then may have been sent, also if it is only requested now: the banks are asked.
+          select case when coalesce(b.created_at, s.completed_at, now()) < greatest(p.began_at, p.repeats_until) then 0
+            else p.generation end as generation
+          from payout_sender p left join payout_batch b on b.id = input.batch_id
+            left join settlement s on s.id = input.settlement_id
+        ) sender
+        returning id, expires_at, next_at
       ), reserved as (
         insert into payout_posting (payout_id, kind, debit_account, credit_account, amount_minor, created_at)
         select id, 'reservation', source, 'reserved', amount_minor + fee_minor + duty_minor, at from input
@@ -170,7 +180,7 @@ export async function insertPayouts(
         on conflict (business_id, live, day) do update
           set requested_minor = payout_day.requested_minor + excluded.requested_minor
       ), beneficiary as (
-        -- One that awaits an approval is used once it is approved.
+        -- A beneficiary of a payout that awaits approval counts as used once the payout is approved.
         insert into payout_beneficiary (business_id, live, bank_code, account_number, account_name, first_used_at,
           last_used_at)
         select distinct on (bank_code, account_number) business_id, live, bank_code, account_number,
@@ -178,15 +188,22 @@ export async function insertPayouts(
         from input where approval_reason = ''
         on conflict (business_id, live, bank_code, account_number) do update
           set account_name = excluded.account_name, last_used_at = excluded.last_used_at
+      ), published as (
+        insert into outbox (event_id, business_id, live, kind, occurred_at, payload, subject_id, pending_minor,
+          available_minor, fees_minor, nets_zero)
+        -- nets_zero: the return of a held payment is shown in the account statement.
+        select event_id, business_id, live, kind, at, payload, id, pending_minor, available_minor, fees_minor,
+          (pending_minor, available_minor) = (0, 0)
+        from input where event_id is not null
       )
-      insert into outbox (event_id, business_id, live, kind, occurred_at, payload, subject_id, pending_minor,
-        available_minor, fees_minor, nets_zero)
-      -- nets_zero: the return of a held payment belongs to the statement.
-      select event_id, business_id, live, kind, at, payload, id, pending_minor, available_minor, fees_minor,
-        (pending_minor, available_minor) = (0, 0)
-      from input where event_id is not null`,
+      select id, round(date_part('epoch', expires_at) * 1000) as "expiresAtMs",
+        round(date_part('epoch', next_at) * 1000) as "nextAtMs"
+      from inserted`,
     values: [
-      ...[businessId, live, new Date(createdAtMs), lagosDate(createdAtMs)],
+      businessId,
+      live,
+      new Date(createdAtMs),
+      lagosDate(createdAtMs),
       column(({ id }) => id),
       column(({ reference }) => reference),
       column(({ purpose }) => purpose),
@@ -212,9 +229,7 @@ export async function insertPayouts(
       column(({ unmatchedBank }) => unmatchedBank || null),
       column(({ settlementId }) => settlementId || null),
       column(({ batchId }) => batchId || null),
-      column(({ approvalReason }) =>
-        approvalReason === '' ? 'requested' : `requested; needs an approval: ${approvalReason}`,
-      ),
+      column(firstStep),
       ...eventColumns(
         column((payout) => {
           const postings = postingsOf(payout, payout.status, { isNew: true })
@@ -223,6 +238,17 @@ export async function insertPayouts(
       ),
     ],
   })
+  const stored = new Map(rows.map((row) => [row.id, row]))
+  return payouts.map(({ reason: _, ...payout }) => {
+    const { expiresAtMs, nextAtMs } = stored.get(payout.id) ?? {}
+    return { ...payout, expiresAtMs: expiresAtMs ?? undefined, nextAtMs: nextAtMs ?? undefined }
+  })
+}
+
+/** What the history of a payout begins with. */
+function firstStep({ reason, approvalReason }: NewPayout): string {
+  const requested = reason === '' ? 'requested' : `requested: ${reason}`
+  return approvalReason === '' ? requested : `${requested}; needs an approval: ${approvalReason}`
 }
 
 /** An event as the outbox stores it, and how it changes the balances. */
@@ -240,14 +266,14 @@ function eventOf(
   isNew = false,
 ): OutboxEvent | undefined {
   const kind = eventKindOf(payout.purpose, payout.status, isNew)
-  // An event has a business.
+  // Events always belong to a business.
   if (kind === undefined || payout.businessId === '') return undefined
   const id = newId('evt', nowMs)
   const payload = encodePayoutEvent(payout, { kind, eventId: id, nowMs })
   return { id, kind, payload, ...balanceChangeOf(postings) }
 }
 
-/** Id, kind, payload and the changes of the balances of each event; nulls where there is none. */
+/** The columns id, kind, payload and balance changes of each event; null where there is no event. */
 function eventColumns(events: readonly (OutboxEvent | undefined)[]): readonly unknown[] {
   const column = <T>(of: (event: OutboxEvent) => T) => events.map((event) => event && of(event))
   return [
@@ -260,30 +286,30 @@ function eventColumns(events: readonly (OutboxEvent | undefined)[]): readonly un
   ]
 }
 
-/** A change of a payout. What is absent stays as it is. */
+/** A change of a payout. Absent fields stay as they are. */
 export interface PayoutChange {
   readonly status: PayoutStatus
-  /** What happened, for its history; absent: nothing that is worth a step. */
+  /** The text of the step in the history; absent: no step is added. */
   readonly step?: string
-  /** Who caused it; absent: the service itself. */
+  /** Who caused the change; absent: the service itself. */
   readonly actor?: string
-  /** Milliseconds until it is taken up again; absent: never. */
+  /** Milliseconds until the payout is due again; absent: never. */
   readonly nextInMs?: number
   readonly bank?: BankCode
   readonly routing?: string
-  /** It is about to be sent; false: certainly nothing was, so that any bank may. */
+  /** True: the payout is about to be sent. False: it was certainly not sent, so any bank may send it. */
   readonly submitted?: boolean
   readonly sessionId?: string
   readonly failureReason?: string
   readonly detail?: string
-  /** What another name enquiry returned, at the bank that sends it. */
+  /** The reference of a new name enquiry at the bank that sends the payout. */
   readonly enquiryReference?: string
   readonly decidedBy?: string
   readonly decisionNote?: string
   readonly attempts?: number
-  /** No bank knew it in this generation of the sender. */
+  /** The generation of the sender in which no other bank knew the payout; 0: one of them may. */
   readonly generation?: number
-  /** An instance that took it up before changes nothing any more. */
+  /** Claims the payout: an instance that claimed it before can no longer change it. */
   readonly claimed?: true
 }
 
@@ -291,18 +317,18 @@ export interface PayoutChange {
 export interface Changing {
   readonly before: Payout
   readonly change: PayoutChange
-  /** Where its money goes back to; absent: where it came from. */
-  readonly releasedTo?: Source
+  /** Where the money goes if it comes back; absent: to its source. */
+  readonly givenBack?: GivenBack
 }
 
 /** Runs in the transaction that changes a payout, after the change. */
 type OnChanged = (client: PoolClient, after: Payout) => Promise<void>
 
 /**
- * Changes a payout: its row, its postings, its history, and its event if it has one. It changes nothing if the payout is
- * no longer as it was read, or another instance took it up since.
+ * Changes a payout with its postings and history, and publishes the event if there is one. Changes nothing if the status
+ * has changed since the payout was read, or another instance has claimed it.
  *
- * @param onChanged needed unless it is paid from `available`
+ * @param onChanged not called for payouts from `available`
  * @returns undefined if nothing changed
  */
 export async function changePayout(
@@ -312,32 +338,36 @@ export async function changePayout(
   nowMs: number,
   onChanged?: OnChanged,
 ): Promise<Payout | undefined> {
-  // One statement changes it all. Only refunds of payments that are pending, held or unmatched need more.
+  // One statement is enough. Only refunds of pending, held or unmatched payments need a transaction.
   if (before.source === 'available') {
     const [after] = await changePayouts(pool, [{ before, change }], nowMs)
     return after
   }
   return inTransaction(pool, async (client) => {
-    await lockPayout(client, before.id)
+    await lockPayouts(client, [before.id])
     const [after] = await changeIn(client, [{ before, change }], nowMs)
     if (after !== undefined) await onChanged?.(client, after)
     return after
   })
 }
 
-/** As `changePayouts`, in a transaction of the caller, who has locked the payouts. */
+/** Like `changePayouts`, but in a transaction of the caller, who has locked the payouts. */
 async function changeIn(
   client: PoolClient,
   changes: readonly Changing[],
   nowMs: number,
 ): Promise<readonly (Payout | undefined)[]> {
-  const released: Changing[] = []
-  for (const { before, change } of changes) {
-    const isReleased = isFinal(change.status) && change.status !== before.status
-    const releasedTo = isReleased ? await lockSource(client, before) : before.source
-    released.push({ before, change, releasedTo })
-  }
-  const changed = await changePayouts(client, released, nowMs)
+  const backs = changes.filter(({ before, change }) => givesBackPending(before, change.status))
+  const others = changes.filter((each) => !backs.includes(each))
+  await lockGivenBack(
+    client,
+    backs.map(({ before }) => before),
+  )
+  const changedOthers = await changePayouts(client, others, nowMs)
+  const afters = new Map(others.map((each, at) => [each, changedOthers[at]]))
+  // One after the other: what one refund of a payment bears depends on what came back before.
+  for (const each of backs) afters.set(each, await giveBack(client, each, nowMs))
+  const changed = changes.map((each) => afters.get(each))
   for (const [at, after] of changed.entries()) {
     if (after?.source !== 'unmatched' || after.status === changes[at]?.before.status) continue
     if (after.status === 'PAID') await completeReturn(client, after.id, nowMs)
@@ -346,7 +376,7 @@ async function changeIn(
   return changed
 }
 
-/** Changes payouts that the transaction of the caller has locked: they are as they were read. */
+/** Changes payouts that the transaction of the caller has locked, so that they cannot have changed since they were read. */
 export async function changeLocked(
   client: PoolClient,
   changes: readonly Changing[],
@@ -359,29 +389,23 @@ export async function changeLocked(
   })
 }
 
-/**
- * Where the money of a payout goes back to. Until the commit no settlement can settle the payment that it refunds, and one
- * that did so has committed before, and is seen.
- */
-async function lockSource(
+/** Ends a refund from pending whose money comes back. The caller holds the lock of its balance. */
+async function giveBack(
   client: PoolClient,
-  { source, businessId, live, transactionId }: Payout,
-): Promise<Source> {
-  if (source !== 'pending') return source
-  await client.query('select lock_settled($1, $2, true)', [businessId, live])
-  const { rows } = await client.query<{ is_settled: boolean }>(
-    `select exists (select from ledger_posting
-        where transaction_id = $1 and kind = 'settlement') as is_settled`,
-    [transactionId],
-  )
-  return rows[0]?.is_settled ? 'available' : source
+  { before, change }: Changing,
+  nowMs: number,
+): Promise<Payout | undefined> {
+  const givenBack = await readGivenBack(client, before)
+  const [after] = await changePayouts(client, [{ before, change, givenBack }], nowMs)
+  if (after !== undefined) await creditShares(client, after, givenBack, nowMs)
+  return after
 }
 
 /**
- * Changes payouts in one statement, each if it is still as it was read and no other instance took it up since. If the database
- * refuses one change, it makes none.
+ * Changes payouts in one statement. A payout is changed only if its status is still as it was read and no other instance
+ * has claimed it since. If the database rejects one change, none is made.
  *
- * @returns in the order of the changes; undefined: that one changed nothing
+ * @returns the changed payouts in the order of the changes; undefined: the payout was not changed
  */
 export async function changePayouts(
   on: Queryable,
@@ -389,7 +413,7 @@ export async function changePayouts(
   nowMs: number,
 ): Promise<readonly (Payout | undefined)[]> {
   if (changes.length === 0) return []
-  // In the order of their ids, in which others lock them, too.
+  // Sorted by id, the order in which all transactions lock payouts, to avoid deadlocks.
   const rows = changes
     .map((changing) => changeRow(changing, nowMs))
     .sort((a, b) => (a.after.id < b.after.id ? -1 : 1))
@@ -397,7 +421,7 @@ export async function changePayouts(
   const postings = rows.flatMap(({ after, postings }) =>
     postings.map((posting) => ({ ...posting, payoutId: after.id })),
   )
-  const { rows: changed } = await on.query<{ id: string }>({
+  const { rows: changed } = await on.query<Pick<PayoutRow, 'id' | TimeOfDatabase>>({
     name: 'payout-change',
     text: `with input as (
         select $1::timestamptz as at, i.* from unnest($2::text[], $3::text[], $4::int[], $5::text[], $6::text[], $7::text[], $8::text[],
@@ -418,10 +442,10 @@ export async function changePayouts(
             case when i.status = 'PENDING_APPROVAL' then p.expires_at end),
           generation = i.generation, resolved_bank = i.resolved_bank, enquiry_reference = i.enquiry_reference
         from input i
-        -- any(array(…)) keeps the planner on the primary key.
+        -- any(array(…)) makes the planner use the primary key.
         where p.id = any(array(select id from input)) and p.id = i.id and p.status = i.was and p.claims = i.claim
         returning p.id, coalesce(p.business_id, '') as business_id, p.live, p.amount_minor, p.transaction_id, p.bank_code,
-          p.account_number, p.account_name, i.was, i.at, i.status as reached, i.actor, i.step, i.released_day,
+          p.account_number, p.account_name, p.expires_at, p.next_at, p.submitted_at, p.completed_at, i.was, i.at, i.status as reached, i.actor, i.step, i.released_day,
           i.refunds_pending, i.event_id, i.kind, i.payload, i.pending_minor, i.available_minor, i.fees_minor
       ), posted as (
         insert into payout_posting (payout_id, kind, debit_account, credit_account, amount_minor, created_at)
@@ -440,7 +464,7 @@ export async function changePayouts(
         ) released
         where d.business_id = released.business_id and d.live = released.live and d.day = released.released_day
       ), refund as (
-        -- A payment whose refund was sent back may be refunded again; a returned one is reversed, and has no refund.
+        -- A payment whose refund was sent back can be refunded again. A returned payment is reversed, so its refund is removed.
         update payout_refund r set refunded_minor = r.refunded_minor - given.minor,
           pending_minor = r.pending_minor - given.pending_minor
         from (
@@ -450,7 +474,7 @@ export async function changePayouts(
         ) given
         where r.transaction_id = given.transaction_id
       ), used as (
-        -- A beneficiary whose payout needs an approval is used once that is approved.
+        -- A beneficiary of a payout that awaited approval counts as used once the payout is approved.
         insert into payout_beneficiary (business_id, live, bank_code, account_number, account_name, first_used_at,
           last_used_at)
         select distinct on (business_id, live, bank_code, account_number) business_id, live, bank_code, account_number,
@@ -460,14 +484,18 @@ export async function changePayouts(
         on conflict (business_id, live, bank_code, account_number) do update
           set account_name = excluded.account_name, last_used_at = excluded.last_used_at
       ), published as (
-        -- nets_zero: it belongs to the statement also if it has no fee.
+        -- nets_zero: the event is shown in the account statement even if the payout has no fee.
         insert into outbox (event_id, business_id, live, kind, occurred_at, payload, subject_id, pending_minor,
           available_minor, fees_minor, nets_zero)
         select event_id, business_id, live, kind, at, payload, id, pending_minor, available_minor, fees_minor,
           (pending_minor, available_minor, fees_minor) = (0, 0, 0)
         from changed where event_id is not null
       )
-      select id from changed`,
+      select id, round(date_part('epoch', expires_at) * 1000) as "expiresAtMs",
+        round(date_part('epoch', next_at) * 1000) as "nextAtMs",
+        round(date_part('epoch', submitted_at) * 1000) as "submittedAtMs",
+        round(date_part('epoch', completed_at) * 1000) as "completedAtMs"
+      from changed`,
     values: [
       new Date(nowMs),
       column(({ after }) => after.id),
@@ -501,27 +529,37 @@ export async function changePayouts(
       postings.map(({ amountMinor }) => amountMinor),
     ],
   })
-  const ids = new Set(changed.map(({ id }) => id))
+  const stored = new Map(changed.map((row) => [row.id, row]))
   const afters = new Map(rows.map(({ after }) => [after.id, after]))
-  return changes.map(({ before: { id } }) => (ids.has(id) ? afters.get(id) : undefined))
+  return changes.map(({ before: { id } }) => {
+    const [row, after] = [stored.get(id), afters.get(id)]
+    if (row === undefined || after === undefined) return undefined
+    return {
+      ...after,
+      expiresAtMs: row.expiresAtMs ?? undefined,
+      nextAtMs: row.nextAtMs ?? undefined,
+      submittedAtMs: row.submittedAtMs ?? undefined,
+      completedAtMs: row.completedAtMs ?? undefined,
+    }
+  })
 }
 
-/** A change as the statement takes it. */
-interface ChangeRow extends Omit<Changing, 'releasedTo'> {
+/** The times that the database sets by its own clock. */
+type TimeOfDatabase = 'expiresAtMs' | 'nextAtMs' | 'submittedAtMs' | 'completedAtMs'
+
+/** A change as a row of the statement. */
+interface ChangeRow extends Omit<Changing, 'givenBack'> {
   readonly after: Payout
   readonly postings: readonly PayoutPosting[]
   readonly event: OutboxEvent | undefined
   readonly completes: boolean
-  /** The day to whose sum it no longer belongs; undefined: it still does. */
+  /** The day whose sum no longer includes the payout; undefined: the sum still includes it. */
   readonly releasedDay: string | undefined
-  /** Whether what it refunded is pending again; undefined: the refund stands, or there is none. */
+  /** Whether the refunded money is pending again; undefined: the refund stands. */
   readonly refundsPending: boolean | undefined
 }
 
-function changeRow(
-  { before, change, releasedTo = before.source }: Changing,
-  nowMs: number,
-): ChangeRow {
+function changeRow({ before, change, givenBack }: Changing, nowMs: number): ChangeRow {
   const { status, nextInMs } = change
   const moved = status !== before.status
   const completes = moved && isFinal(status)
@@ -545,14 +583,19 @@ function changeRow(
     completedAtMs: completes ? nowMs : before.completedAtMs,
     nextAtMs: nextInMs === undefined ? undefined : nowMs + nextInMs,
   }
-  const postings = moved ? postingsOf(before, status, { releasedTo }) : []
+  const postings = moved ? postingsOf(before, status, { givenBack }) : []
   const release = postings.find(({ kind }) => kind === 'release')
+  const back = release ?? postings.find(({ kind }) => kind === 'return')
   const endsRefund = moved && status === (before.source === 'held' ? 'PAID' : 'RETURNED')
   return {
-    ...{ before, change, after, postings, completes },
+    before,
+    change,
+    after,
+    postings,
+    completes,
     event: moved ? eventOf(after, postings, nowMs) : undefined,
     releasedDay: release && lagosDate(before.createdAtMs),
-    refundsPending: release || endsRefund ? release?.credit === 'pending' : undefined,
+    refundsPending: release || endsRefund ? back?.credit === 'pending' : undefined,
   }
 }
 

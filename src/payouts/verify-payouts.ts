@@ -1,15 +1,9 @@
 import type { PoolClient } from 'pg'
 import type { BalanceKey } from '../settlement/settlement.ts'
-import type { Discrepancy } from '../transactions/ledger/verify-transactions.ts'
+import type { VerifyPayouts } from '../settlement/verify-balance.ts'
+import type { Discrepancy } from '../transactions/verify-transactions.ts'
 
-/** What the payouts of a balance add to it, and what is wrong with them. */
-export interface VerifiedPayouts {
-  readonly discrepancies: readonly Discrepancy[]
-  readonly count: number
-  readonly pendingMinor: bigint
-  readonly availableMinor: bigint
-  readonly feesMinor: bigint
-}
+type Verified = Awaited<ReturnType<VerifyPayouts>>
 
 const DISCREPANCIES_MAX = 100
 
@@ -22,14 +16,14 @@ interface Row {
 }
 
 /**
- * Verifies the payouts of a balance in the snapshot of the client's transaction: each against its postings, and against
- * its events, of which it has exactly one for its request and one for each final status that it reached. With an empty
- * business: the payouts that return unmatched payments.
+ * Verifies the payouts of a balance in the snapshot of the client's transaction. Each payout is compared with its postings
+ * and its events: it must have exactly one event for its request and one for each final status that it reached. With an
+ * empty business id, verifies the payouts that return unmatched payments.
  */
 export async function verifyPayouts(
   client: PoolClient,
   { businessId, live }: BalanceKey,
-): Promise<VerifiedPayouts> {
+): Promise<Verified> {
   if (businessId === '') return verifyReturns(client)
   const { rows } = await client.query<Row>(
     `with state as materialized (
@@ -65,9 +59,10 @@ export async function verifyPayouts(
           sum(case 'reserved' when credit_account then posting.amount_minor when debit_account
             then -posting.amount_minor else 0 end) as reserved
         from payout_posting posting join payout on payout.id = posting.payout_id
-        where payout.business_id = $1 and payout.live = $2 group by posting.payout_id
+        -- Shares belong to their recipients (verifyShares).
+        where payout.business_id = $1 and payout.live = $2 and posting.business_id is null group by posting.payout_id
       ), refunded as (
-        -- What the refunds of a payment must add up to, against what is kept of them.
+        -- The sums of the refunds of each payment, for comparison with payout_refund.
         select transaction_id,
           sum(amount_minor) filter (where status not in ('FAILED', 'REJECTED', 'CANCELLED', 'EXPIRED', 'RETURNED')
             and (source, status) <> ('held', 'PAID')) as minor,
@@ -103,7 +98,10 @@ export async function verifyPayouts(
       from verified`,
     [businessId, live],
   )
-  const [row] = rows
+  return toVerified(rows[0])
+}
+
+function toVerified(row: Partial<Row> | undefined): Verified {
   return {
     discrepancies: row?.discrepancies ?? [],
     count: row?.wrong ?? 0,
@@ -114,10 +112,10 @@ export async function verifyPayouts(
 }
 
 /**
- * Verifies the payouts that return unmatched payments in one statement: each against its postings, which no balance has,
- * and against its unmatched payment, which names it as long as it is in progress or paid.
+ * Verifies the payouts that return unmatched payments in one statement. Each payout is compared with its postings, which
+ * belong to no balance, and with its unmatched payment, which must name the payout while it is in progress or paid.
  */
-async function verifyReturns(client: PoolClient): Promise<VerifiedPayouts> {
+async function verifyReturns(client: PoolClient): Promise<Verified> {
   const { rows } = await client.query<Pick<Row, 'wrong' | 'discrepancies'>>(
     `with posted as (
         select posting.payout_id,
@@ -157,12 +155,5 @@ async function verifyReturns(client: PoolClient): Promise<VerifiedPayouts> {
         ) d) as discrepancies
       from verified`,
   )
-  const [row] = rows
-  return {
-    discrepancies: row?.discrepancies ?? [],
-    count: row?.wrong ?? 0,
-    pendingMinor: 0n,
-    availableMinor: 0n,
-    feesMinor: 0n,
-  }
+  return toVerified(rows[0])
 }

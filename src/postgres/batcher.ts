@@ -10,8 +10,8 @@ import { Fault } from '../core/errors.ts'
 import { outsideOfRequests } from '../core/tracing.ts'
 import { isRetryable } from './is-retryable.ts'
 
-/** In place of a result: only this call of the batch fails. */
-export class Failure {
+/** Stands in place of a result: only this call of the batch fails. */
+class Failure {
   readonly error: unknown
 
   constructor(error: unknown) {
@@ -19,31 +19,33 @@ export class Failure {
   }
 }
 
-/** Bounds of a batcher. */
-export interface BatcherOptions<Item, Result> {
+/** The statement and the bounds of a batcher. */
+interface BatcherOptions<Item, Result> {
   /** Writes one batch; the results are in the order of the items. */
   readonly run: (items: readonly Item[]) => Promise<readonly (Result | Failure)[]>
-  /** The maximum number of items in a batch. */
-  readonly itemsMax: number
-  /** The maximum number of concurrent batches. */
-  readonly batchesMax: number
-  /** The maximum number of waiting items; further ones are rejected with `unavailable`. */
-  readonly queueMax: number
+  /** The maximum number of items in a batch; absent: 256. */
+  readonly itemsMax?: number
+  /** The maximum number of concurrent batches; absent: 2. */
+  readonly batchesMax?: number
+  /** The maximum number of waiting items; further items are rejected with `unavailable`. Absent: 20,000. */
+  readonly queueMax?: number
   /**
-   * How long the first item of a batch that is not full waits for others. Absent: not at all. Only
-   * for bookkeeping whose result no caller waits for.
+   * How long an incomplete batch waits for further items. Absent: not at all. Only for results that no
+   * caller of an API waits for.
    */
   readonly lingerMs?: number
   /**
-   * How long a caller waits at most, and a batch takes a place at most, in milliseconds. A caller
-   * then gets `unavailable`; its item may still be written.
+   * The longest time that a caller waits, and that a batch counts as in progress. The caller then gets
+   * `unavailable`; its item may still be written.
    */
   readonly deadlineMs?: number
-  /** Each observes every batch. */
+  /** Observers of all batches. */
   readonly observers?: readonly BatchObserver[] | undefined
 }
 
-/** Longer than two hot statements, of which the first waits for a connection. */
+const DEFAULTS = { itemsMax: 256, batchesMax: 2, queueMax: 20_000 }
+
+/** Longer than the deadlines of two hot statements and the wait for a connection. */
 const DEADLINE_MS = 12_000
 
 interface Waiting<Item, Result> {
@@ -55,10 +57,10 @@ interface Waiting<Item, Result> {
 
 /**
  * Turns many calls into few statements. Calls that arrive while batches are in progress form the
- * next one. Without `lingerMs` there is no timer: an idle batcher starts at the end of the current
+ * next batch. Without `lingerMs` there is no timer: an idle batcher starts a batch at the end of the current
  * turn of the event loop.
  *
- * Written by hand: existing libraries wait for a time or a count, which delays every call of an idle
+ * Written by hand, because existing libraries wait for a time or a count, which delays every call of an idle
  * service.
  */
 export function createBatcher<Item, Result>(
@@ -69,9 +71,9 @@ export function createBatcher<Item, Result>(
 }
 
 class Batcher<Item, Result> {
-  readonly #options: BatcherOptions<Item, Result>
+  readonly #options: BatcherOptions<Item, Result> & typeof DEFAULTS
   readonly #deadlineMs: number
-  /** A batch belongs to all its callers, and not to the one that happened to start it. */
+  /** Runs batches outside of any request: a batch belongs to all of its callers. */
   readonly #apart = outsideOfRequests()
   #waiting: Waiting<Item, Result>[] = []
   /** Every caller without a result, in the order of the calls. */
@@ -81,7 +83,7 @@ class Batcher<Item, Result> {
   #scheduled = false
 
   constructor(options: BatcherOptions<Item, Result>) {
-    this.#options = options
+    this.#options = { ...DEFAULTS, ...options }
     this.#deadlineMs = options.deadlineMs ?? DEADLINE_MS
   }
 
@@ -142,7 +144,7 @@ class Batcher<Item, Result> {
     }
   }
 
-  /** @returns what leaves the place again; the deadline does so too */
+  /** Counts a batch as in progress. @returns a function that ends this; the deadline ends it too */
   #takePlace(): () => void {
     const { itemsMax, lingerMs } = this.#options
     let left = false
@@ -188,22 +190,22 @@ class Batcher<Item, Result> {
 /** A call of a batch. */
 export interface Call<Item, Result> {
   readonly item: Item
-  /** Set as soon as it is committed. From then on, no error of the batch fails the call. */
+  /** The committed result. After it is set, an error of the batch no longer fails the call. */
   result: Result | undefined
-  /** Why there is no result. */
+  /** The error of a call without a result. */
   error: unknown
 }
 
-/** As for a batcher, but `run` sets the results of the calls. It is called again for the others. */
+/** Like the options of a batcher, but `run` sets the results of calls. It runs again for calls without a result. */
 interface Options<Item, Result> extends Omit<BatcherOptions<Item, Result>, 'run'> {
   readonly run: (calls: readonly Call<Item, Result>[]) => Promise<void>
 }
 
 /**
- * A batcher whose batches are halved when they fail, until the call at fault is alone and only that
- * one fails. If the database is unavailable, all calls without a result fail at once.
+ * A batcher that halves a failed batch until the failing call is alone, so that only this call fails. If the database is
+ * unavailable, all calls without a result fail at once.
  *
- * Work is bounded: at most two runs a call, and about 2 log₂ n runs for one bad call among n.
+ * The work is bounded: at most two runs for each call, and about 2 log₂ n runs for one bad call among n.
  */
 export function createIsolatingBatcher<Item, Result>({
   run,
@@ -232,7 +234,7 @@ async function runIsolated<Item, Result>(
     } catch (error) {
       const open = part.filter((call) => call.result === undefined)
       if (isRetryable(error)) {
-        // The whole batch failed, which the watch of batches must know.
+        // Throws so that the observers see that the whole batch failed.
         if (calls.every(({ result }) => result === undefined)) throw error
         fail([...open, ...waiting.flat()], error)
         return
@@ -252,8 +254,8 @@ function fail(calls: readonly Call<unknown, unknown>[], error: unknown): void {
 }
 
 /**
- * Runs a statement that may be refused. `pool.query` closes its connection at any error; this keeps
- * it if only the statement is at fault, so that halving a batch opens no connections.
+ * Runs a statement that may fail. `pool.query` closes its connection after any error. This keeps the connection if only the
+ * statement is at fault, so that halving a batch opens no connections.
  */
 export async function runStatement<Row extends QueryResultRow>(
   pool: Pool,
@@ -273,20 +275,20 @@ export async function runStatement<Row extends QueryResultRow>(
 
 /** Observes the batches of a batcher. */
 export interface BatchObserver {
-  /** A batch starts. @returns what to call when it ends, with its error if it failed */
+  /** Called when a batch starts. @returns a function to call when the batch ends, with the error if it failed */
   start(itemCount: number): (error?: unknown) => void
 }
 
-/** Watches the batches of a batcher for those that the database does not complete. */
+/** Watches the batches of a batcher to detect that the database does not complete them. */
 export interface BatchWatch extends BatchObserver {
-  /** Whether a batch waits for the database, or the latest to end did so in vain. */
+  /** Whether a batch has been waiting for the database, or the last batch failed. */
   stuck(): boolean
 }
 
-/** A batch takes milliseconds. */
+/** A batch that takes longer is stuck; batches normally take milliseconds. */
 const STUCK_MS = 2_000
 
-/** After a batch that failed, the next one, or this time, shows whether payments are recorded again. */
+/** A failed batch counts until the next batch ends, or until this time has passed. */
 const RECENT_MS = 15_000
 
 export function createBatchWatch(): BatchWatch {
@@ -304,7 +306,7 @@ export function createBatchWatch(): BatchWatch {
     },
     stuck() {
       const nowMs = performance.now()
-      // In the order of their starts.
+      // `running` is in the order in which the batches started.
       const [oldest] = running
       const waits = oldest !== undefined && nowMs - oldest.atMs > STUCK_MS
       return waits || nowMs - failedAtMs < RECENT_MS
@@ -324,7 +326,7 @@ type BatcherName =
 /** Creates the observer of a batcher. */
 export type ObserveBatches = (batcher: BatcherName) => BatchObserver
 
-/** No batch has more than 256 items. */
+/** The buckets of batch sizes; no batch has more than 256 items. */
 const ITEMS_BUCKETS = [1, 2, 4, 8, 16, 32, 64, 128, 256]
 
 /** A commit takes a millisecond on a good disk; after 12 s the callers of a batch get `unavailable`. */

@@ -13,11 +13,11 @@ declare module 'pg' {
 }
 
 /**
- * Deadlines of queries, in milliseconds. They are for a connection that is lost alone, and for a server that answers
- * others: if it answers none, the heartbeat ends all connections (`heartbeat.ts`), whatever their deadlines.
+ * Deadlines of queries, in milliseconds. They detect a single lost connection. If the server does not respond on any
+ * connection, the heartbeat ends all connections before their deadlines (`heartbeat.ts`).
  */
 export const DEADLINES = {
-  /** Longer than the statement time-out, so that a server that answers states its own reason. */
+  /** Longer than the statement time-out, so that a server that still responds states its own error. */
   any: 35_000,
   /** For a hot statement. */
   hot: 5_000,
@@ -28,8 +28,8 @@ export const DEADLINES = {
 const BACKOFF = { minMs: 100, maxMs: 1_000 }
 
 /**
- * Without its synchronous standby, each commit keeps its connection at the server, although we
- * have closed it. From this part of `max_connections` on we open no further one.
+ * While the synchronous standby is lost, each waiting commit keeps its connection at the server, even after we have closed
+ * it. At this fraction of `max_connections` we open no further connections.
  */
 const STANDBY_WAITS_MAX = 0.25
 
@@ -40,18 +40,18 @@ const COUNT_STANDBY_WAITS = `select
 
 type Callback = (error: Error | null, client?: unknown) => void
 
-/** The parts of pg's client that its types leave out. */
+/** The parts of pg's client that its types do not declare. */
 interface Internals {
   readonly connection: pg.Connection & { readonly stream: Socket }
   readonly connectionParameters: { query_timeout: number }
   readonly processID: number
-  /** `I`: in no transaction. */
+  /** `I`: idle, in no transaction. */
   getTransactionStatus(): string | null
 }
 
 /**
- * What the connections of a pool share while they open: after a failure they open one at a time, with
- * backoff, and the others wait for its result.
+ * The shared state of opening connections: after a failure, connections open one at a time with backoff, and
+ * the others wait for the result.
  */
 class Opening {
   /** Whether a query has missed its deadline since the last connection opened. */
@@ -90,7 +90,7 @@ class Opening {
   }
 }
 
-/** One connection that opens. */
+/** An attempt to open a connection. */
 interface Attempt {
   open(): void
   done(error: Error | null): void
@@ -100,8 +100,8 @@ interface Attempt {
  * Creates the class of a pool's connections. It closes a connection that fails to open, or whose
  * query misses its deadline.
  *
- * @param connections all connections to the same server; absent: of this pool only
- * @param preparedStatements false: statements have no names at the server
+ * @param connections all connections to the same server; absent: only those of this pool
+ * @param preparedStatements false: statements are not prepared by name
  */
 export function createClientClass(
   connections = new OpenConnections(),
@@ -122,22 +122,22 @@ abstract class PooledClient extends pg.Client implements OpenConnection {
   protected abstract readonly preparedStatements: boolean
   #deadlineMs: number | undefined
   #unanswered = 0
-  /** When the query that is unanswered was sent, or else the last one. */
+  /** When the current query was sent; if none is in progress, the last query. */
   #sentMs = 0
-  #answeredMs = 0
-  #openedMs = 0
+  answeredMs = 0
+  openedMs = 0
 
-  /** Pools pass a callback. */
+  /** Supports a callback too, which pools pass. */
   override connect(given?: unknown): never {
     const callback = given as Callback
     const { opening } = this
-    // A query in progress rejects by itself. The event must not end the process, also before the pool listens.
+    // A query in progress rejects by itself. Without a listener, the event would end the process before the pool listens.
     this.on('error', () => undefined)
     let startedMs = performance.now()
     const attempt: Attempt = {
       open: () => {
         startedMs = performance.now()
-        // The pool has given this connection up.
+        // The pool has already given this connection up.
         if (internalsOf(this).connection.stream.destroyed) {
           opening.end(attempt, new Error('timeout expired'), startedMs)
           return
@@ -174,24 +174,16 @@ abstract class PooledClient extends pg.Client implements OpenConnection {
 
   /** Counts the connection as open, until it ends. */
   #enter(startedMs: number): void {
-    this.#openedMs = performance.now()
-    this.#answeredMs = startedMs
+    this.openedMs = performance.now()
+    this.answeredMs = startedMs
     internalsOf(this).connection.on('readyForQuery', () => {
-      this.#answeredMs = this.#sentMs
+      this.answeredMs = this.#sentMs
       this.#unanswered -= 1
-      // The next query in line is sent now.
+      // pg now sends the next query of its queue.
       if (this.#unanswered > 0) this.#sentMs = performance.now()
     })
     this.connections.add(this)
     this.once('end', () => this.connections.delete(this))
-  }
-
-  openedMs(): number {
-    return this.#openedMs
-  }
-
-  answeredMs(): number {
-    return this.#answeredMs
   }
 
   isIdle(): boolean {
@@ -207,8 +199,8 @@ abstract class PooledClient extends pg.Client implements OpenConnection {
   }
 
   /**
-   * Returns the connection to its pool, to be closed: Kysely 0.29 keeps it for ever if `begin` or `rollback`
-   * fails. A later release by its user has no effect.
+   * Returns the connection to its pool, which closes it: Kysely 0.29 never releases a connection whose `begin` or `rollback`
+   * failed. A later release by its user has no effect.
    */
   #giveBack(): void {
     const held = this as unknown as Pick<pg.PoolClient, 'release'>
@@ -232,7 +224,7 @@ abstract class PooledClient extends pg.Client implements OpenConnection {
     )
   }
 
-  /** A transaction with its own statement time-out has its own deadline too. */
+  /** A transaction that sets its own statement time-out also gets a longer deadline. */
   #adjustDeadline(query: unknown): void {
     const text = typeof query === 'string' ? query : (query as { text?: unknown } | null)?.text
     if (typeof text !== 'string' || text.length > 50) return
@@ -251,7 +243,7 @@ abstract class PooledClient extends pg.Client implements OpenConnection {
       if (isDeadline(error)) {
         this.opening.missedDeadline = true
         this.connections.missedDeadline(this, this.#sentMs)
-        // The query is still active, so this drops the connection.
+        // pg drops the connection at once because a query is still active.
         this.end().catch(() => undefined)
       }
       callback(error, result)

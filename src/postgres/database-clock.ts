@@ -2,18 +2,6 @@ import type { Pool } from 'pg'
 import type { Logger } from 'pino'
 import type { Clock } from '../core/clock.ts'
 import { createLoop } from '../core/loop.ts'
-import { epochMs } from './epoch-ms.ts'
-
-/** A clock that shows the time of the database, which all instances share. */
-export interface DatabaseClock extends Clock {
-  /** How far this machine's clock is ahead of the database's, as last measured; milliseconds. */
-  offsetMs(): number
-  /** What an operator should know; undefined: the clocks agree. */
-  note(): string | undefined
-  /** Measures once, then regularly. */
-  start(): Promise<void>
-  stop(): Promise<void>
-}
 
 interface Options {
   readonly durablePool: Pick<Pool, 'query'>
@@ -25,27 +13,28 @@ interface Options {
 
 const EVERY_MS = 10_000
 
-/** A difference that is logged: receivers of webhooks, banks and certificates may refuse more. */
+/** Larger differences are logged: webhook receivers, banks and TLS may reject timestamps that differ more. */
 const NOTICE_MS = 5_000
 
-/** A smaller change is noise of the measurement, so the time does not jump between measurements. */
+/** Smaller changes are measurement noise, and are ignored so that the time does not jump. */
 const NOISE_MS = 100
 
-const TIME = `select ${epochMs('clock_timestamp()')}::float8 as ms`
+const TIME = `select round(date_part('epoch', clock_timestamp()) * 1000)::float8 as ms`
 
-export function createDatabaseClock(options: Options): DatabaseClock {
+/** Creates a clock that shows the time of the database, which all instances share. */
+export function createDatabaseClock(options: Options) {
   const { durablePool, clock, log, everyMs = EVERY_MS } = options
-  /** What `now` subtracts. */
+  /** The correction that `now` subtracts. */
   let correctionMs = 0
   let offsetMs = 0
-  /** The difference of the latest line in the log; 0: it stated none. */
+  /** The difference in the latest log line; 0: the clocks agreed. */
   let loggedMs = 0
 
   const measure = async (): Promise<undefined> => {
     const startedMs = performance.now()
     const { rows } = await durablePool.query<{ ms: number }>(TIME)
     const halfMs = (performance.now() - startedMs) / 2
-    // The whole round trip may have been in one direction.
+    // The error of the measurement is at most half of the round trip.
     const noiseMs = NOISE_MS + halfMs
     offsetMs = clock.now() - halfMs - (rows[0] as { ms: number }).ms
     if (Math.abs(offsetMs - correctionMs) > noiseMs) correctionMs = offsetMs
@@ -63,10 +52,19 @@ export function createDatabaseClock(options: Options): DatabaseClock {
     }
   }
   const loop = createLoop({ name: 'database clock', log, everyMs, turn: measure })
+  const now = () => Math.round(clock.now() - correctionMs)
   return {
-    now: () => Math.round(clock.now() - correctionMs),
+    now,
+    /**
+     * The earlier of the database's time and this machine's. After a failover to a server whose clock is ahead, what cannot
+     * be undone, such as retention, waits for the machine's clock.
+     */
+    safe: { now: () => Math.min(now(), clock.now()) },
+    /** How far this machine's clock was ahead of the database's at the last measurement, in milliseconds. */
     offsetMs: () => offsetMs,
+    /** A warning for operators; undefined: the clocks agree. */
     note: () => (loggedMs === 0 ? undefined : text(correctionMs)),
+    /** Measures once, and then at regular intervals. */
     async start() {
       await measure()
       loop.start(everyMs)

@@ -1,33 +1,33 @@
 import pg from 'pg'
 import type { Logger } from 'pino'
+import { withTimeout } from '../core/concurrency.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
-import { withTimeout } from '../core/with-timeout.ts'
 import type { OpenConnections } from './open-connections.ts'
 
 interface Options {
   /** The name of the loop in the log. */
   readonly name: string
   readonly url: string
-  /** Start-up options of its session; absent: a pooler refuses them. */
+  /** Start-up options of the session; absent behind a pooler that refuses them. */
   readonly options?: string | undefined
   readonly log: Logger
-  /** The connections that go the same way, which end with it; absent: none. */
+  /** The connections over the same network path, which are ended if the server is silent; absent: none. */
   readonly connections?: OpenConnections | undefined
   /** Called with each new connection. */
   readonly onConnect?: ((client: pg.Client) => Promise<unknown>) | undefined
 }
 
-/** How often the server is asked. */
+/** The interval of heartbeats. */
 const EVERY_MS = 1_000
 
-/** The server is silent if it leaves so many ticks without an answer: 5 s. */
+/** The server is silent if a heartbeat has no response after this many ticks, which is 5 s. */
 const TICKS = 10
 const TICK_MS = 500
 
 /**
- * Keeps a connection of its own to the server, asks it every second whether it is there, and connects again when it
- * is not. If there is no answer at all, not even a refusal, it ends all connections that have none either. So a
- * query may take as long as its deadline lets it, and yet none waits for a server that is gone.
+ * Keeps its own connection to the server, sends a query on it every second, and reconnects after errors. If the server does
+ * not respond at all, not even with a refusal, it ends all connections that have had no response either. So a query can
+ * have a long deadline without waiting that long for a lost server.
  */
 export function createHeartbeat(given: Options): Loop {
   const { name, url, options, log, connections, onConnect } = given
@@ -41,7 +41,7 @@ export function createHeartbeat(given: Options): Loop {
     const application = { application_name: `inflow ${name}` }
     const opened = new pg.Client({ ...application, connectionString: url, options })
     client = opened
-    // What comes after the loss of the connection is found by the next turn, which begins at once.
+    // After the loss of the connection, the next run begins at once and reconnects.
     opened.on('error', loop.wake).on('end', loop.wake)
     await opened.connect()
     await connections?.endAbandoned(opened)
@@ -78,7 +78,7 @@ export function createHeartbeat(given: Options): Loop {
   }
 }
 
-/** Counts ticks rather than time: a process that stood still has not waited for the server. */
+/** Counts ticks instead of time, because a process that was suspended has not waited for the server. */
 async function isInTime(answer: Promise<unknown>, stopping: AbortSignal): Promise<boolean> {
   answer.catch(() => undefined)
   for (let tick = 0; tick < TICKS && !stopping.aborted; tick++) {
@@ -87,7 +87,7 @@ async function isInTime(answer: Promise<unknown>, stopping: AbortSignal): Promis
   return stopping.aborted
 }
 
-/** Closes a connection at once: `end` waits for the server. */
+/** Closes a connection at once; `end` would wait for the server. */
 function destroy(client: pg.Client): void {
   const { connection } = client as unknown as { readonly connection: pg.Connection }
   connection.stream.destroy()

@@ -4,14 +4,27 @@ import type { Logger } from 'pino'
 /** Runs statements: a pool, or a client in a transaction. */
 export type Queryable = Pick<PoolClient, 'query'>
 
-/** Runs statements in one transaction: commits when `run` resolves, rolls back when it rejects. */
+/**
+ * Begins a transaction in which PostgreSQL plans each prepared statement once, and never as a scan of a table that was small
+ * then. Otherwise it may plan a statement anew for each execution, for as long as its tables grow, because it compares the
+ * costs with those of the first plans.
+ */
+export const KEEPING_PLANS =
+  'begin; set local plan_cache_mode = force_generic_plan; set local enable_seqscan = off; set local jit = off'
+
+/**
+ * Runs statements in one transaction: commits when `run` resolves, rolls back when it rejects.
+ *
+ * @param begin `KEEPING_PLANS` for prepared statements that run often
+ */
 export async function inTransaction<T>(
   pool: Pool,
   run: (client: PoolClient) => Promise<T>,
+  begin = 'begin',
 ): Promise<T> {
   const client = await pool.connect()
   try {
-    await client.query('begin')
+    await client.query(begin)
     const result = await run(client)
     await client.query('commit')
     client.release()
@@ -26,7 +39,7 @@ export async function inTransaction<T>(
   }
 }
 
-/** Does the work that follows a commit. The commit stands, so an error is only logged. */
+/** Runs an action after a commit. The commit cannot be undone, so an error is only logged. */
 export function afterCommit(log: Logger, action: () => void): void {
   try {
     action()

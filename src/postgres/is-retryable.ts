@@ -23,12 +23,21 @@ export function isRetryable(error: unknown): boolean {
   return AWAY.test(error.message)
 }
 
-/** Whether a query missed its deadline on this side: the driver's error has no code. */
+/** Whether a query missed the deadline of the driver, whose error has no code. */
 export function isDeadline(error: unknown): boolean {
   return error instanceof Error && error.message === 'Query read timeout'
 }
 
-/** Whether the database ended a statement because it and another one waited for each other's locks. */
+/** Whether the database cancelled a statement because of a deadlock. */
 export function isDeadlock(error: unknown): boolean {
   return error instanceof Error && 'code' in error && error.code === '40P01'
+}
+
+/** The text for an error that means that the database does not exist; undefined for other errors. */
+export function missingDatabase(error: unknown): string | undefined {
+  const { code, message } = error as { code?: unknown; message?: string }
+  // SQLSTATE invalid_catalog_name
+  if (code !== '3D000') return undefined
+  const name = /database "[^"]*"/.exec(message ?? '')?.[0] ?? 'the database'
+  return `${name} does not exist on that server: correct the name, or create it`
 }

@@ -1,11 +1,9 @@
-import { readdirSync } from 'node:fs'
-import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { pathToFileURL } from 'node:url'
 import { backoffMs } from '../core/backoff.ts'
+import { INITIAL, type SqlMigration } from './migrations/migrations.ts'
 import type { Database } from './orm.ts'
 
-/** The schema is not the one that this version of Inflow needs. */
+/** Thrown if this version of Inflow cannot work with the schema. */
 export class SchemaError extends Error {
   override readonly name = 'SchemaError'
 }
@@ -13,25 +11,25 @@ export class SchemaError extends Error {
 /** An applied or a pending migration. */
 export interface Migration {
   readonly name: string
-  /** Undefined: it is pending. */
+  /** Undefined: the migration is pending. */
   readonly appliedAt: Date | undefined
-  /** Whether this version of Inflow has it. */
+  /** Whether this version of Inflow contains the migration. */
   readonly known: boolean
-  /** Versions that know this migration can work with the schema after it: see `readWorksSince`. */
+  /** The migration that a version must know to work with the schema afterwards: see `SqlMigration`. */
   readonly worksSince: string
 }
 
 /** How a migration waits for its locks. */
 interface LockWaits {
   /**
-   * For each lock. Payments queue behind a migration that waits. Longer than deadlock_timeout (1 s),
-   * after which PostgreSQL cancels an autovacuum that is in the way.
+   * The lock time-out, in milliseconds. Payments queue behind a migration that waits for a lock. Longer than deadlock_timeout
+   * (1 s), after which PostgreSQL cancels an autovacuum that holds the lock.
    */
   readonly timeoutMs: number
   readonly attemptsMax: number
-  /** The pause between attempts, in which payments catch up. */
+  /** The pause between attempts, during which waiting payments are recorded. */
   readonly pause: { readonly minMs: number; readonly maxMs: number }
-  /** Called before each further attempt, with one line that states why. */
+  /** Called before each further attempt, with one line that states the reason. */
   readonly onRetry: (reason: string) => void
 }
 
@@ -42,14 +40,11 @@ const LOCK_WAITS: LockWaits = {
   onRetry: () => undefined,
 }
 
-/** How long an instance waits for another one that migrates. It holds no other lock meanwhile. */
+/** How long an instance waits while another instance migrates. It holds no other lock while it waits. */
 const OTHER_INSTANCE = '10min'
 
 /** The advisory lock of the migrating instance: any number not used elsewhere. */
 const MIGRATION_LOCK = 4_736_351
-
-/** The migration of the first release, which every database of a released version has. */
-const INITIAL = 'Migration20261122000000_initial'
 
 /** SQLSTATE lock_not_available, and deadlock_detected. */
 const LOCKED = ['55P03', '40P01']
@@ -58,7 +53,7 @@ const LOCKED = ['55P03', '40P01']
  * Migrates the schema; one instance at a time.
  *
  * @returns the migrations that ran
- * @throws SchemaError when this version cannot migrate the schema, or does not get its locks
+ * @throws SchemaError if this version cannot migrate the schema, or does not get its locks
  */
 export async function migrate(
   database: Database,
@@ -87,7 +82,7 @@ async function attemptMigration(
   const connection = orm.em.getConnection()
   const ran = await connection.transactional(async (transaction) => {
     const run = (sql: string) => connection.execute(sql, [], 'all', transaction)
-    // Large tables take long.
+    // Migrating a large table takes long.
     await run('set local statement_timeout = 0')
     await run(`set local lock_timeout = '${OTHER_INSTANCE}'`)
     await run(`select pg_advisory_xact_lock(${MIGRATION_LOCK})`)
@@ -107,9 +102,11 @@ async function attemptMigration(
 }
 
 /**
- * Throws SchemaError unless the schema has every migration of this version, and this version can work with
- * it. An older version can, until the schema has a migration that ends it: so instances of two versions
- * can serve while an upgrade replaces one by the other, and an upgrade can be taken back.
+ * Requires that the schema has every migration of this version, and that this version can work with it. An older version can
+ * work with a newer schema until a migration ends its support. So instances of two versions can serve during an upgrade, and
+ * an upgrade can be rolled back.
+ *
+ * @throws SchemaError
  */
 export async function requireSchema(database: Database): Promise<void> {
   const migrations = await readMigrations(database)
@@ -120,25 +117,25 @@ export async function requireSchema(database: Database): Promise<void> {
   }
 }
 
-/** The applied and the pending migrations. Changes nothing. */
+/** Returns the applied and the pending migrations. */
 export function readMigrations({ orm, durablePool }: Database): Promise<readonly Migration[]> {
   return listMigrations(orm, async (sql) => (await durablePool.query(sql)).rows)
 }
 
 /**
  * Selects one row: `newer`, whether the schema has a migration that this version does not know, and
- * `ended`, whether this version cannot work with the schema any more.
+ * `ended`, whether this version can no longer work with the schema.
  */
 export function newerSchemaQuery(orm: Database['orm']): { text: string; values: unknown[] } {
   const text = `select count(*) > 0 as newer,
       count(*) filter (where coalesce(works_since, name) <> all($1)) > 0 as ended
     from schema_migration where name <> all($1)`
-  return { text, values: [namesInFolder(orm)] }
+  return { text, values: [knownOf(orm).map(({ name }) => name)] }
 }
 
 /** The newest migration that this version knows. */
 export function newestMigration(orm: Database['orm']): string {
-  return namesInFolder(orm).at(-1) ?? INITIAL
+  return knownOf(orm).at(-1)?.name ?? INITIAL
 }
 
 /** Whether this version can work with the schema after a migration of a newer version. */
@@ -155,7 +152,7 @@ function refuseNewer(migrations: readonly Migration[], pending: readonly Migrati
     )
   }
   const ending = unknown.filter((migration) => !leavesWorking(migration, migrations))
-  // Migrations of two versions that do not know each other have no order.
+  // Pending migrations cannot be applied to a schema with unknown ones, because their order is undefined.
   const refused = pending.length > 0 ? unknown : ending
   if (refused.length === 0) return
   throw new SchemaError(
@@ -173,7 +170,6 @@ async function listMigrations(
   orm: Database['orm'],
   run: (sql: string) => Promise<unknown[]>,
 ): Promise<readonly Migration[]> {
-  const known = namesInFolder(orm)
   const [found] = (await run("select to_regclass('schema_migration') is not null as is")) as {
     is: boolean
   }[]
@@ -182,48 +178,24 @@ async function listMigrations(
         'select name, executed_at, works_since from schema_migration order by id',
       )) as Row[])
     : []
+  const known = knownOf(orm)
   const applied = rows.map(({ name, executed_at: at, works_since: since }) => ({
     name,
     appliedAt: new Date(at),
-    known: known.includes(name),
+    known: known.some((each) => each.name === name),
     worksSince: since ?? name,
   }))
-  const names = known.filter((name) => !rows.some((row) => row.name === name))
-  const pending = names.map(async (name) => ({
-    name,
-    appliedAt: undefined,
-    known: true,
-    worksSince: await readWorksSince(folderOf(orm), name),
-  }))
-  return [...applied, ...(await Promise.all(pending))]
+  const pending = known
+    .filter(({ name }) => !rows.some((row) => row.name === name))
+    .map(({ name, worksSince }) => ({ name, appliedAt: undefined, known: true, worksSince }))
+  return [...applied, ...pending]
 }
 
-function namesInFolder(orm: Database['orm']): readonly string[] {
-  const files = readdirSync(folderOf(orm)).filter((file) => /^Migration.*\.ts$/.test(file))
-  return files.map((file) => file.replace(/\.ts$/, '')).sort()
-}
-
-function folderOf(orm: Database['orm']): string {
-  return orm.config.get('migrations').path ?? ''
+/** The migrations of this version, oldest first. */
+function knownOf(orm: Database['orm']): readonly SqlMigration[] {
+  return (orm.config.get('migrations').migrationsList ?? []) as SqlMigration[]
 }
 
 function namesOf(migrations: readonly Migration[]): string {
   return migrations.map(({ name }) => name).join(', ')
-}
-
-/**
- * Which versions can work with the schema after a migration: versions that know this migration, or a later
- * one. A migration that only adds states the oldest version that it leaves working, one that removes
- * something states the migration of the release that stopped using it:
- *
- *     static readonly worksSince = 'Migration20261122000000_initial'
- *
- * A migration that states nothing ends all versions that do not know it.
- *
- * @returns the name of a migration
- */
-async function readWorksSince(folder: string, name: string): Promise<string> {
-  const url = pathToFileURL(join(folder, `${name}.ts`)).href
-  const { [name]: migration } = (await import(url)) as Record<string, { worksSince?: string }>
-  return migration?.worksSince ?? name
 }

@@ -1,33 +1,33 @@
 import type { Client } from 'pg'
 
-/** A connection that is open. */
+/** An open connection to the database. */
 export interface OpenConnection {
-  /** In milliseconds of `performance.now()`. */
-  openedMs(): number
-  /** When what it answered last was sent to the server. */
-  answeredMs(): number
-  /** Whether it waits for no answer, and is in no transaction. */
+  /** When the connection opened, in milliseconds of `performance.now()`. */
+  readonly openedMs: number
+  /** When the last query that the server has responded to was sent. */
+  readonly answeredMs: number
+  /** Whether no query is in progress, and no transaction is open. */
   isIdle(): boolean
-  /** The id of its process at the server; behind a pooler, another number. */
+  /** The id of the backend process; behind a pooler, some other number. */
   backend(): number
-  /** Closes it without a word to the server. Its query rejects with the error. */
+  /** Closes the connection without a message to the server. A query in progress rejects with the error. */
   destroy(error: Error): void
 }
 
-/** The most processes of the server that are remembered: a thousand connections in each of several silences. */
+/** The most backends that are remembered: enough for several failures of a thousand connections. */
 const ABANDONED_MAX = 10_000
 
 /**
- * The open connections to one server, of all pools. A server that vanishes closes none of them, and neither
- * does a firewall that forgets them: a query on each would wait for its deadline. What one of them shows
- * is therefore applied to the others.
+ * The open connections of all pools to one server. A server that vanishes closes no connection, and neither does a firewall
+ * that forgets them, so a query on each connection would wait for its deadline. The failure of one connection is therefore
+ * applied to the others.
  */
 export class OpenConnections {
   readonly #open = new Set<OpenConnection>()
-  /** Processes of the server whose connection is closed here, perhaps without their knowledge. */
+  /** Backends whose connection was closed here, and that may not have noticed. */
   #abandoned: { readonly backend: number; readonly openedMs: number }[] = []
 
-  /** When the server began: another server has another time. */
+  /** The start time of the server, which identifies it. */
   #server: string | undefined
 
   add(connection: OpenConnection): void {
@@ -39,8 +39,8 @@ export class OpenConnections {
   }
 
   /**
-   * A connection that is about to be closed has left a query sent then without an answer. The idle ones that
-   * have answered nothing since are ended with it. Those in use may only be slow.
+   * Called before a connection is closed because its query, sent at `sentMs`, had no response in time. Also ends the idle
+   * connections that have had no response since then. Connections in use may only be slow.
    */
   missedDeadline(connection: OpenConnection, sentMs: number): void {
     this.#abandon([connection])
@@ -48,32 +48,31 @@ export class OpenConnections {
   }
 
   /**
-   * The server has left a heartbeat sent then without an answer: ends all connections that have answered
-   * nothing sent since, also those in a transaction or with a query that may take an hour. None is ended if the
-   * server still answers on one that was open when it answered a heartbeat: then only that is lost. Newer ones may
-   * lead to another server.
+   * Called if the heartbeat that was sent at `sentMs` had no response. Ends all connections without a response to anything
+   * sent since then, including those in a transaction or with a query that may take an hour. Ends none if the server still
+   * responds on a connection that was already open at the last successful heartbeat: then only the connection of the
+   * heartbeat is lost. Newer connections are no proof, because they may lead to another server.
    *
-   * @param answeredMs when the last heartbeat that was answered was sent
-   * @returns how many were ended
+   * @param answeredMs when the last successful heartbeat was sent
+   * @returns how many connections were ended
    */
   missedHeartbeat(sentMs: number, answeredMs: number): number {
     const answers = [...this.#open].some(
-      (each) => each.openedMs() < answeredMs && each.answeredMs() >= sentMs,
+      (each) => each.openedMs < answeredMs && each.answeredMs >= sentMs,
     )
     return answers ? 0 : this.#end(sentMs, () => true)
   }
 
   /**
-   * Call it when the server can be reached again. If it is the same as before, it ends what the server has kept of
-   * connections that are closed here, which would hold locks for a minute and connections for hours. A process
-   * that is active ends by itself: a commit that waits for a synchronous standby must not become
-   * visible before.
+   * Called when the server can be reached again. If it is the same server as before, terminates the backends of connections
+   * that were closed here: they would hold locks for a minute and connection slots for hours. Active backends end by
+   * themselves: terminating a commit that waits for a synchronous standby would make it visible too early.
    */
   async endAbandoned(on: Pick<Client, 'query'>): Promise<void> {
     const abandoned = this.#abandoned
     this.#abandoned = []
     const nowMs = performance.now()
-    // A number may have been used again, by a process that began after the connection was open.
+    // The system may have reused a process id: only backends that started before the connection opened are terminated.
     const { rows } = await on.query<{ server: string }>(
       `with server as (select extract(epoch from pg_postmaster_start_time())::text as server)
       select server, (select count(pg_terminate_backend(a.pid))
@@ -91,7 +90,7 @@ export class OpenConnections {
   }
 
   #end(sentMs: number, matches: (connection: OpenConnection) => boolean): number {
-    const silent = [...this.#open].filter((each) => each.answeredMs() < sentMs && matches(each))
+    const silent = [...this.#open].filter((each) => each.answeredMs < sentMs && matches(each))
     this.#abandon(silent)
     for (const each of silent) {
       each.destroy(new Error('Connection terminated: the database does not respond'))
@@ -102,7 +101,7 @@ export class OpenConnections {
   #abandon(connections: readonly OpenConnection[]): void {
     for (const each of connections) {
       this.#open.delete(each)
-      this.#abandoned.push({ backend: each.backend(), openedMs: each.openedMs() })
+      this.#abandoned.push({ backend: each.backend(), openedMs: each.openedMs })
     }
     this.#abandoned = this.#abandoned.slice(-ABANDONED_MAX)
   }

@@ -4,9 +4,10 @@ import { Migrator } from '@mikro-orm/migrations'
 import { defineConfig, MikroORM } from '@mikro-orm/postgresql'
 import pg, { type Pool } from 'pg'
 import { createClientClass, DEADLINES } from './client.ts'
+import { MIGRATIONS } from './migrations/migrations.ts'
 import { OpenConnections } from './open-connections.ts'
-import { REPLICA_TIMEOUT_MS } from './replicas/replica.ts'
-import type { Read } from './replicas/replicas.ts'
+import type { Read } from './replicas.ts'
+import { REPLICA_TIMEOUT_MS } from './server-state.ts'
 import { sessionOptions } from './session.ts'
 
 /** The connections to the database. */
@@ -14,26 +15,26 @@ export interface Database {
   /** postgres://… */
   readonly url: string
   readonly orm: MikroORM
-  /** The main pool, which the ORM uses too. Its commits wait for the disk. */
+  /** The main pool, which the ORM also uses. Its commits wait for the disk. */
   readonly durablePool: Pool
   /**
-   * A small pool whose commits do not wait for the disk: a crash of the server may lose the last
-   * of them, whole and in order. For bookkeeping that can be repeated.
+   * A small pool whose commits do not wait for the disk: a crash of the server may lose the latest
+   * commits. For bookkeeping that can be repeated.
    */
   readonly relaxedPool: Pool
   /**
-   * For what every payment needs: authentication, recording, sequencing. Its statements are hot:
-   * each has a deadline of 5 s. Lists and verification cannot take its connections.
+   * The pool for authentication, recording and sequencing, which every payment needs. Its statements are hot: each has a
+   * deadline of 5 s. Lists and verification cannot use up its connections.
    */
   readonly recordingPool: Pool
-  /** Of all three pools. */
+  /** The open connections of all three pools. */
   readonly connections: OpenConnections
-  /** For look-ups and pages of lists, which may then run on a replica. */
+  /** Runs look-ups and pages of lists, on a replica if possible. */
   readonly read: Read
   close(): Promise<void>
 }
 
-/** An unavailable server is detected within seconds, and no statement runs for ever. */
+/** These options detect an unavailable server within seconds, and bound every statement. */
 const CONNECTION = {
   application_name: 'inflow',
   connectionTimeoutMillis: 5_000,
@@ -42,19 +43,19 @@ const CONNECTION = {
   keepAliveInitialDelayMillis: 10_000,
 }
 
-/** What a session sets when it begins. */
+/** The time-outs that a session sets when it begins. */
 const SESSION = {
   statement_timeout: 30_000,
   idle_in_transaction_session_timeout: 60_000,
   options: sessionOptions(),
 }
 
-/** What a connection pooler such as PgBouncer between the service and the server supports. */
+/** The capabilities of a connection pooler, such as PgBouncer, between the service and the server. */
 export interface PoolerOptions {
   /**
-   * Whether a connection of the service has a connection of the server for each transaction only.
-   * Then it sets nothing for a session: commits of the relaxed pool wait for the disk, and all
-   * settings are those of the role, which the start checks (`readForeignSettings`).
+   * Whether the pooler assigns a server connection for the duration of a transaction only.
+   * Sessions then set nothing: commits of the relaxed pool wait for the disk, and the settings of the role apply,
+   * which the start checks (`readForeignSettings`).
    */
   readonly transactionPooling?: boolean
   /** Absent: true. */
@@ -68,14 +69,14 @@ interface PoolSizes {
   readonly recordingMax: number
 }
 
-/** Large enough that slow statements do not block all others; also the least `DATABASE_POOL_SIZE`. */
+/** Large enough that slow statements do not block all others; also the minimum of `DATABASE_POOL_SIZE`. */
 const POOL_SIZE_MIN = 11
 
 /**
- * The pools of each worker.
+ * Returns the sizes of the pools of each worker.
  *
- * @param poolSize of one worker; absent: the pools of all workers together are as large as those of
- * one process, but each has at least the smallest size
+ * @param poolSize the connections of one worker; absent: the pools of all workers together are as large as those of
+ * one process, but each worker has at least the minimum
  */
 export function poolSizes(
   workers: number,
@@ -92,7 +93,7 @@ export function connectionsOfService(workers: number, poolSize?: number): number
   return workers * (connectionsMax + relaxedMax + recordingMax + 1)
 }
 
-/** What the ORM maps to tables: the results of `defineEntity`. */
+/** The entities that the ORM maps to tables: the results of `defineEntity`. */
 export type Entities = readonly EntitySchema[]
 
 /** The configuration of the ORM for one database. */
@@ -106,31 +107,33 @@ export function ormConfig(
   return defineConfig({
     clientUrl: url,
     entities: [...entities],
-    // A mistyped name must not become a new database.
+    // Do not create a database with a mistyped name.
     ensureDatabase: false,
     extensions: [Migrator],
     pool: { max: connectionsMax },
     forceUtcTimezone: true,
-    // The ORM reads of the URL what all drivers have; pg reads sslmode and all else that follows the question mark.
+    // The ORM reads only the common parts of the URL; pg also reads sslmode and the other query parameters.
     driverOptions: { ...connectionOptions(pooler, connections), connectionString: url },
     migrations: {
+      migrationsList: [...MIGRATIONS],
+      // The folder of the snapshot, into which `migration:create` writes.
       path: join(import.meta.dirname, 'migrations'),
       emit: 'ts',
       snapshot: true,
       snapshotName: 'snapshot',
-      // The snapshot belongs to the migrations, not to the state of some database.
+      // Only `migration:create` writes the snapshot; it does not describe the state of a database.
       snapshotOnMigrate: false,
       tableName: 'schema_migration',
     },
     // Entities are read in small transactions of their own; nothing is shared between calls.
     allowGlobalContext: false,
-    // Errors reject their call, and are logged there.
+    // Errors reject the call, which logs them.
     logger: () => undefined,
   })
 }
 
 /**
- * Opens the pool. It connects at the first statement.
+ * Opens the pools. They connect at the first statement.
  *
  * @param url postgres://…
  */
@@ -150,9 +153,9 @@ export async function openDatabase(
   })
   const recordingPool = openPool(url, options, connections, {
     max: recordingMax,
-    // They stay open: a flood leaves no time to connect.
+    // These connections stay open, because opening them under a sudden load would take too long.
     min: recordingMax,
-    // A server that answers ends a statement itself, and the connection stays.
+    // A responsive server cancels the statement itself, which keeps the connection.
     ...(!transactionPooling && { statement_timeout: DEADLINES.hot - 500 }),
     query_timeout: DEADLINES.hot,
   })
@@ -164,7 +167,7 @@ export async function openDatabase(
 }
 
 /**
- * Opens the pool of a replica. The reads that go there are hot, or a page; none waits for a server that
+ * Opens the pool of a replica. It runs only hot reads and pages of lists, with short time-outs for a server that
  * does not respond.
  */
 export function openReadPool(url: string, pooler: PoolerOptions, max: number): Pool {
@@ -192,7 +195,7 @@ function openPool(
 ): Pool {
   const defaults = connectionOptions(pooler, connections)
   const pool = new pg.Pool({ ...defaults, connectionString: url, ...options })
-  // A connection that dies while it is idle is replaced. The ORM does the same for its pool.
+  // The pool replaces a connection that fails while it is idle. The ORM handles the event for its own pool.
   pool.on('error', () => undefined)
   return pool
 }

@@ -1,14 +1,14 @@
 import type { Pool, PoolClient } from 'pg'
 import { Gauge, Histogram, type Registry } from 'prom-client'
 
-/** A free connection takes microseconds, a new one milliseconds; after 5 s there is an error. */
+/** Buckets of waits: getting a free connection takes microseconds, opening one milliseconds; after 5 s the call fails. */
 const WAIT_BUCKETS = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5]
 
 /**
- * Measures pools of connections: how many connections they have, and how long callers wait for one.
+ * Measures connection pools: how many connections they have, and how long callers wait for a connection.
  *
- * @param pools by the name in the label `pool`
- * @returns what ends the measuring
+ * @param pools the pools by their names in the label `pool`
+ * @returns a function that ends the measuring
  */
 export function observePools(metrics: Registry, pools: Readonly<Record<string, Pool>>): () => void {
   const named = Object.entries(pools)
@@ -65,10 +65,10 @@ type OnConnect = (
   done: (release?: unknown) => void,
 ) => void
 
-/** Both forms: with a callback, and without one. */
+/** The type of `connect`, with and without a callback. */
 type Connect = (onConnect?: OnConnect) => Promise<PoolClient> | undefined
 
-/** Every query of a pool goes through its `connect`, for which pg has no event. */
+/** Wraps the `connect` of a pool, which every query calls, because pg has no event for it. */
 function observeWaits(pool: Pool, onWait: (waitMs: number) => void): () => void {
   const connect = pool.connect as Connect
   const observed: Connect = (onConnect) => {
@@ -85,7 +85,7 @@ function observeWaits(pool: Pool, onWait: (waitMs: number) => void): () => void 
   }
   pool.connect = observed as Pool['connect']
   return () => {
-    // Unless another service of this process has begun to measure the same pool since.
+    // Another service of this process may have wrapped `connect` again in the meantime.
     if (pool.connect === observed) pool.connect = connect as Pool['connect']
   }
 }

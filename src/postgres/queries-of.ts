@@ -3,13 +3,13 @@ import type { EntityManager, InferKyselyDB, Kysely } from '@mikro-orm/postgresql
 import { CompiledQuery } from 'kysely'
 import type { Queryable } from './in-transaction.ts'
 
-/** Names are the entities' properties, and values are converted to their types. */
+/** Columns have the names of the entities' properties, and values are converted to their types. */
 const OPTIONS = { columnNamingStrategy: 'property', convertValues: true } as const
 
 /**
- * Queries on the tables of these entities, typed by them. They run in the transaction of `em`, if
- * it has one. Only columns that keep their names are converted: an alias of a `bigint` or a time
- * would be the driver's string.
+ * Typed queries on the tables of some entities. They run in the transaction of `em`, if
+ * it has one. Only columns that keep their names are converted: a `bigint` or a time under an alias
+ * remains the string of the driver.
  *
  * @example queriesOf<typeof HolidayEntity>(em).selectFrom('holiday').select('name')
  */
@@ -19,7 +19,7 @@ export function queriesOf<Entities extends EntitySchemaWithMeta>(
   return em.getKysely(OPTIONS) as Kysely<unknown> as Kysely<InferKyselyDB<Entities, typeof OPTIONS>>
 }
 
-/** A statement of the driver. */
+/** A statement in the form that the driver takes. */
 interface Statement {
   readonly text: string
   readonly values?: readonly unknown[]

@@ -4,11 +4,13 @@ import type { Clock } from '../core/clock.ts'
 import type { Tracing } from '../core/tracing.ts'
 import type { Database } from './orm.ts'
 
-/** What every use case of a service may need: its first argument. `startService` makes one. */
+/** The dependencies that use cases share, passed as their first argument. `startService` creates it. */
 export interface Runtime {
-  /** Its pools are named by what they promise. */
+  /** The database. Its pools are named by what they guarantee. */
   readonly database: Database
   readonly clock: Clock
+  /** The earlier of the database's time and this machine's, for what cannot be undone: it is done late, but never early. */
+  readonly safeClock: Clock
   readonly log: Logger
   /** The registry of this process. */
   readonly metrics: Registry

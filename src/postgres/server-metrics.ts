@@ -1,8 +1,8 @@
 import type { Pool } from 'pg'
 import type { Registry } from 'prom-client'
 import { registerSampledGauges } from '../core/sampled-gauges.ts'
-import { readArchiver } from './archiver.ts'
 import { DEADLINES } from './client.ts'
+import type { Queryable } from './in-transaction.ts'
 
 /** The state of the database server. */
 interface Server {
@@ -24,13 +24,13 @@ interface Standbys {
   readonly lagBytes: number
 }
 
-/** `unknown`: the role may not see it; it needs pg_monitor. */
+/** `unknown`: the role cannot see the state without pg_monitor. */
 const SYNC_STATES = ['sync', 'quorum', 'potential', 'async', 'unknown'] as const
 
 /** SQLSTATE insufficient_privilege */
 const FORBIDDEN = '42501'
 
-/** Registers the state of the database server, its replication and its archive. No statement reads a table of ours. */
+/** Registers metrics of the database server, its replication and its archiving. They read only system views. */
 export function registerDatabaseMetrics(metrics: Registry, pool: Pool): void {
   registerSampledGauges(metrics, () => readServer(pool), [
     {
@@ -108,7 +108,7 @@ export function registerDatabaseMetrics(metrics: Registry, pool: Pool): void {
 }
 
 async function readServer(pool: Pool): Promise<Server> {
-  // `numbackends` is visible to every role, the rows of other roles in pg_stat_activity are not.
+  // Every role can see `numbackends`, but not the rows of other roles in pg_stat_activity.
   const { rows } = await pool.query<Server>({
     name: 'server-state',
     query_timeout: DEADLINES.hot,
@@ -144,4 +144,40 @@ async function readStandbys(pool: Pool): Promise<readonly Standbys[]> {
     if ((error as { code?: unknown }).code === FORBIDDEN) return []
     throw error
   }
+}
+
+/** The state of WAL archiving, from `archive_mode` and `pg_stat_archiver`, which every role can read. */
+interface Archiver {
+  readonly enabled: boolean
+  /** Whether the latest attempt to archive failed. */
+  readonly failing: boolean
+  readonly failures: number
+  readonly lastFailedSegment: string | undefined
+  readonly lastArchivedMs: number | undefined
+}
+
+export async function readArchiver(pool: Queryable): Promise<Archiver | undefined> {
+  const { rows } = await pool.query<{
+    enabled: boolean
+    failing: boolean
+    failures: string
+    last_failed_wal: string | null
+    last_archived_ms: number | null
+  }>(
+    `select current_setting('archive_mode') <> 'off' as enabled, failed_count as failures,
+      last_failed_time is not null
+        and (last_archived_time is null or last_failed_time > last_archived_time) as failing,
+      last_failed_wal, round(date_part('epoch', last_archived_time) * 1000) as last_archived_ms
+      from pg_stat_archiver`,
+  )
+  const [row] = rows
+  return (
+    row && {
+      enabled: row.enabled,
+      failing: row.enabled && row.failing,
+      failures: Number(row.failures),
+      lastFailedSegment: row.last_failed_wal ?? undefined,
+      lastArchivedMs: row.last_archived_ms ?? undefined,
+    }
+  )
 }

@@ -1,16 +1,16 @@
 import type { Pool } from 'pg'
 import { readForeignSettings } from './session.ts'
 
-/** What of the server may lose acknowledged payments, change results, or make the service slow. */
-export interface ServerRisk {
-  /** `fail`: a crash of one machine suffices, or the service does not start. */
+/** A setting of the server that may lose acknowledged payments, change results, or make the service slow. */
+interface ServerRisk {
+  /** `fail`: the crash of one machine can lose payments, or the service does not start. */
   readonly level: 'warn' | 'fail'
   readonly found: string
-  /** What mends it: a statement where there is one. */
+  /** How to remove the risk, if possible as a statement. */
   readonly advice: string
 }
 
-/** The server's risks as it is set up now. The start logs them, and `doctor` reports them. */
+/** Reads the risks of the server's current settings. The start logs them, and `doctor` reports them. */
 export async function readServerRisks(pool: Pick<Pool, 'query'>): Promise<readonly ServerRisk[]> {
   return [
     ...(await readSettingRisks(pool)),
@@ -42,7 +42,7 @@ const READ_SERVER = `select current_setting('fsync') as fsync,
     current_setting('log_statement') in ('all', 'mod') or current_setting('log_duration') = 'on'
       or current_setting('log_min_duration_statement') in ('0', '0ms') as logs_statements`
 
-/** PostgreSQL's default; less is never needed. */
+/** PostgreSQL's default. No server needs less. */
 const SHARED_BUFFERS_MIN_BYTES = 128n * 1024n ** 2n
 /** PostgreSQL's default. A payment writes 3 kB of log, so this is a checkpoint every 350,000 payments. */
 const WAL_SIZE_MIN_BYTES = 1024n ** 3n
@@ -87,7 +87,7 @@ async function readSettingRisks(pool: Pick<Pool, 'query'>): Promise<readonly Ser
   return risks
 }
 
-/** Settings that our sessions ask for and do not have, as behind a pooler that drops start-up options. */
+/** Settings that our sessions request but do not have, for example behind a pooler that drops start-up options. */
 async function readSessionRisks(pool: Pick<Pool, 'query'>): Promise<readonly ServerRisk[]> {
   const foreign = await readForeignSettings(pool)
   if (foreign.length === 0) return []
@@ -105,24 +105,24 @@ async function readSessionRisks(pool: Pick<Pool, 'query'>): Promise<readonly Ser
 interface CommitRow {
   readonly commit: string
   readonly names: string
-  /** Null: the role may not see them. */
+  /** Null: the role cannot see the standbys. */
   readonly standbys: number | null
   readonly synchronous: number
-  /** Whether the role may see the state of standbys. */
+  /** Whether the role can see the state of standbys. */
   readonly visible: boolean
 }
 
 const SETTINGS = `current_setting('synchronous_commit') as commit,
     current_setting('synchronous_standby_names') as names`
 
-// A role without pg_monitor sees the rows, with nulls. `backup` is pg_basebackup.
+// A role without pg_monitor sees the rows with nulls. The state `backup` is a running pg_basebackup.
 const READ = `select ${SETTINGS},
     count(pid) filter (where state is distinct from 'backup')::int as standbys,
     count(*) filter (where sync_state in ('sync', 'quorum'))::int as synchronous,
     coalesce(bool_and(state is not null), true) as visible
   from pg_stat_replication`
 
-/** For a role that may not read pg_stat_replication, as on some hardened servers. */
+/** The statement for a role that cannot read pg_stat_replication, as on some hardened servers. */
 const READ_SETTINGS = `select ${SETTINGS}, null as standbys, 0 as synchronous, false as visible`
 
 /** SQLSTATE insufficient_privilege */
@@ -130,7 +130,7 @@ const FORBIDDEN = '42501'
 
 const COMMIT_ADVICE = 'alter role … reset synchronous_commit, or set it to on in postgresql.conf'
 
-/** Levels weaker than `on`, which sessions set themselves: only behind a pooler may they have another. */
+/** The levels weaker than `on`. Sessions set `on` themselves, so they have another level only behind a pooler. */
 const WEAK: Readonly<Record<string, Omit<ServerRisk, 'advice'>>> = {
   off: {
     level: 'fail',
@@ -147,7 +147,7 @@ const WEAK: Readonly<Record<string, Omit<ServerRisk, 'advice'>>> = {
   },
 }
 
-/** What a commit waits for, and whether a failover may lose it. */
+/** Reads whether a crash or a failover may lose acknowledged commits. */
 async function readCommitRisks(pool: Pick<Pool, 'query'>): Promise<readonly ServerRisk[]> {
   const { rows } = await pool.query<CommitRow>(READ).catch((error: { code?: string }) => {
     if (error.code !== FORBIDDEN) throw error

@@ -1,23 +1,24 @@
 import type { Queryable } from './in-transaction.ts'
 
 /**
- * What every session of the service sets as it starts, whatever the server, the database or the role say: a
- * result, a promise or a plan depends on each of them. All exist in PostgreSQL 15 to 18, and any role may set
- * them. Units are those of `pg_settings`. `test/postgres/foreign-settings.test.ts` gives each a hostile value.
+ * The settings that every session of the service sets when it starts, because a result, a guarantee or a plan depends on
+ * each of them. They override the settings of the server, the database and the role. All exist in PostgreSQL 15 to 18, and
+ * any role can set them. Units are those of `pg_settings`. `test/postgres/foreign-settings.test.ts` tests each with a
+ * hostile value.
  */
 const SETTINGS = {
-  /** With another value, statements would return something else: the service does not start. */
+  /** Other values would change results, so the service does not start with them. */
   required: {
-    // Code and functions read in one statement what another transaction committed after the previous one.
+    // A statement must see the commits of other transactions since the previous statement.
     default_transaction_isolation: 'read committed',
-    // Last in the path, a temporary table hides none of ours.
+    // With pg_temp last in the path, a temporary table cannot hide our tables.
     search_path: 'public, pg_temp',
     DateStyle: 'ISO, MDY',
     IntervalStyle: 'postgres',
     standard_conforming_strings: 'on',
     array_nulls: 'on',
   },
-  /** PostgreSQL's defaults, but for those with a comment. */
+  /** PostgreSQL's defaults, except for settings with a comment. */
   expected: {
     TimeZone: 'UTC',
     bytea_output: 'hex',
@@ -27,13 +28,13 @@ const SETTINGS = {
     client_min_messages: 'notice',
     lock_timeout: '0',
     idle_session_timeout: '0',
-    // It compiles statements that take a millisecond for a second, as often as they run.
+    // JIT would compile statements for a second that take a millisecond, every time they run.
     jit: 'off',
     plan_cache_mode: 'auto',
-    // Payments need the cores.
+    // Parallel queries would take cores from payments.
     max_parallel_workers_per_gather: '0',
     seq_page_cost: '1',
-    // Of an SSD.
+    // The cost for an SSD.
     random_page_cost: '1.1',
     cpu_tuple_cost: '0.01',
     cpu_index_tuple_cost: '0.005',
@@ -59,29 +60,30 @@ const SETTINGS = {
     enable_partition_pruning: 'on',
     enable_partitionwise_aggregate: 'off',
     enable_partitionwise_join: 'off',
-    enable_seqscan: 'on',
+    // A plan is kept: a scan that was planned while a table was small would read all of it later.
+    enable_seqscan: 'off',
     enable_sort: 'on',
     enable_tidscan: 'on',
   },
 } as const
 
-/** An acknowledged payment is on disk, and at a synchronous standby. */
+/** An acknowledged payment is on disk, and on a synchronous standby if there is one. */
 const DURABLE = { synchronous_commit: 'on' }
 
-/** A setting of our sessions that has another value than the one they ask for. */
-export interface ForeignSetting {
+/** A setting of our sessions that does not have the requested value. */
+interface ForeignSetting {
   readonly name: string
-  /** In the unit of `pg_settings`. */
+  /** The current value, in the unit of `pg_settings`. */
   readonly value: string
   readonly isRequired: boolean
-  /** The statement that mends it for the role that asked. */
+  /** The statement that corrects the setting for the role. */
   readonly statement: string
 }
 
 /**
  * The start-up option of a session, in the syntax of the server's command line.
  *
- * @param own settings on top of those of every session
+ * @param own further settings of the session
  */
 export function sessionOptions(own: Readonly<Record<string, string>> = DURABLE): string {
   return Object.entries({ ...SETTINGS.expected, ...SETTINGS.required, ...own })
@@ -90,8 +92,8 @@ export function sessionOptions(own: Readonly<Record<string, string>> = DURABLE):
 }
 
 /**
- * The settings that a session lacks. There are none unless something between the service and the server drops
- * start-up options: a pooler, or `options` in the URL.
+ * Reads the settings that a session lacks. It lacks some only if a pooler drops start-up options, or `options` in the URL
+ * replaces them.
  *
  * @param on a session of the service
  */
@@ -109,7 +111,7 @@ export async function readForeignSettings(on: Queryable): Promise<readonly Forei
     [JSON.stringify(needed)],
   )
   return rows.map(({ name, value, role, base }) => {
-    // A quoted list would be one name.
+    // `search_path` is a list; quotes would make it one name.
     const text = name === 'search_path' ? needed[name] : `'${needed[name]}'`
     return {
       name,

@@ -1,6 +1,7 @@
 import type { DescField } from '@bufbuild/protobuf'
 import type { Timestamp } from '@bufbuild/protobuf/wkt'
 import { invalidFields } from '../core/errors.ts'
+import { INT64_MAX } from '../core/money.ts'
 
 /**
  * Converts a time to a protobuf Timestamp. The library's `create` reads the schema for each message,
@@ -15,6 +16,11 @@ export function toTimestamp(timeMs: number): Timestamp {
     seconds: BigInt(seconds),
     nanos: Math.round((timeMs - seconds * 1000) * 1e6),
   }
+}
+
+/** Converts a time that may be absent. @param timeMs milliseconds since the Unix epoch */
+export function toOptionalTimestamp(timeMs: number | null | undefined): Timestamp | undefined {
+  return timeMs == null ? undefined : toTimestamp(timeMs)
 }
 
 /**
@@ -44,8 +50,6 @@ export function isLive({
   return live ?? !test
 }
 
-const INT64_MAX = 2n ** 63n - 1n
-
 /**
  * A sum of money as the contract has it. Strangers can add up more than an int64 holds, with payments in test mode;
  * it is then the largest or the smallest one, which no real sum of money reaches.
@@ -53,6 +57,27 @@ const INT64_MAX = 2n ** 63n - 1n
 export function toInt64(sumMinor: bigint): bigint {
   if (sumMinor > INT64_MAX) return INT64_MAX
   return sumMinor < -INT64_MAX ? -INT64_MAX : sumMinor
+}
+
+type Specified<Name extends string> = Exclude<Name, 'UNSPECIFIED'>
+
+/** The names of enum values, which are also our names, without UNSPECIFIED; undefined if no value is given. */
+export function enumNames<Name extends string>(
+  values: Readonly<Record<Name, number>>,
+  found: readonly number[],
+): readonly Specified<Name>[] | undefined {
+  if (found.length === 0) return undefined
+  return (Object.keys(values) as Name[]).filter(
+    (name): name is Specified<Name> => name !== 'UNSPECIFIED' && found.includes(values[name]),
+  )
+}
+
+/** The name of an enum value; undefined for UNSPECIFIED. */
+export function enumName<Name extends string>(
+  values: Readonly<Record<Name, number>>,
+  value: number,
+): Specified<Name> | undefined {
+  return enumNames(values, [value])?.[0]
 }
 
 /**

@@ -20,12 +20,12 @@ import {
 } from './run-store.ts'
 
 /** When to search live banks for payments that their notifications did not report. */
-export interface ReconcileTimes {
+interface ReconcileTimes {
   /** How far back a run searches; 0 disables runs. */
   readonly windowMs: number
   /** From the start of one run to the start of the next; 0 disables runs. */
   readonly intervalMs: number
-  /** Younger payments are left to their notification. */
+  /** Younger payments are left out, because their notification may still arrive. */
   readonly graceMs: number
 }
 
@@ -39,14 +39,14 @@ interface Options extends RecordMissingDependencies {
 const LEASE_MS = 180_000
 const RENEW_MS = 30_000
 
-/** Between two pages, so that banks and database have capacity for others. */
+/** The pause between two pages, so that the bank and the database can serve others. */
 const PAUSE_MS = 50
 const BACKOFF = { minMs: 30_000, maxMs: 1_920_000 }
 
-/** However long the service was down, it does not list older payments. */
+/** How far back a run lists at most, even after a longer downtime. */
 const BACK_MAX_MS = 31 * DAY_MS
 
-/** Takes the turns of this instance, one at a time. */
+/** The loop that works on due runs, one step at a time. */
 export function createReconciliationJob(runtime: Runtime, options: Options): Loop {
   const turn = createReconciliationTurn(runtime, options)
   return createLoop({ name: 'reconciliation', log: runtime.log, turn })
@@ -54,10 +54,10 @@ export function createReconciliationJob(runtime: Runtime, options: Options): Loo
 
 /**
  * Lists the payments of a sliding window at the live banks that can list them, and records the missing ones. One
- * instance at a time works on a run; if it dies, another continues it. Lists all accounts twice in a window, and those
- * with payments at every interval.
+ * instance at a time works on a run; if it dies, another continues it. Accounts with payments are listed at every
+ * interval, and all accounts twice in a window.
  *
- * @returns a function that does the next step of a run that is due, and returns undefined if none is
+ * @returns a function that does the next step of a due run; it returns undefined if no run is due
  */
 export function createReconciliationTurn(
   runtime: Runtime,
@@ -108,7 +108,7 @@ async function work(
   const renew = createRenew(runtime, run, lease)
   const state: RunState = { ...run, inProgress: true }
   try {
-    // If it throws, the page counts for nothing, and repeating it is safe.
+    // If this throws, the whole page is repeated, which is safe.
     const step = { run, served, signal, renew }
     const result =
       scope === 'payments'
@@ -139,7 +139,7 @@ async function work(
   }
 }
 
-/** Begins a run before the end of the last one, so that downtime leaves no gap. */
+/** Begins the period of a run before the end of the last period, so that downtime leaves no gap. */
 function begin({ clock }: Runtime, { times }: Options, last: ClaimedRun): ClaimedRun {
   const nowMs = clock.now()
   const toMs = nowMs - times.graceMs
@@ -152,7 +152,7 @@ function everyMs({ times }: Options, { scope }: RunKey): number {
   return scope === 'all accounts' ? Math.max(intervalMs, windowMs / 2) : intervalMs
 }
 
-/** Extends the lease if its last renewal is half a minute ago or more. */
+/** Extends the lease if its last renewal was half a minute ago or more. */
 function createRenew(
   { database: { orm }, clock }: Runtime,
   state: RunState,
@@ -191,7 +191,7 @@ interface PageResult {
   readonly cursor: string | undefined
 }
 
-/** How many accounts a step covers, and how many of them concurrently. */
+/** How many accounts a step covers, and how many of them are listed concurrently. */
 const ACCOUNTS_MAX = 32
 
 const ACCOUNTS_CONCURRENCY = 8
@@ -219,7 +219,7 @@ async function runAccounts(
   const failed: { readonly account: AccountAtBank; readonly error: unknown }[] = []
   for (let at = 0; at < accounts.length; at += ACCOUNTS_CONCURRENCY) {
     const some = accounts.slice(at, at + ACCOUNTS_CONCURRENCY)
-    // After one failure the others must not go on under a claim that has been released.
+    // Waits for all accounts, so that none is still in progress when the claim is released after a failure.
     const counts = await Promise.allSettled(
       some.map((account) => runAccount(runtime, dependencies, step, account)),
     )
@@ -306,7 +306,7 @@ interface AccountsPage {
 /** How many accounts one statement reads, whether or not they have payments. */
 const SCANNED_MAX = 2_000
 
-/** Lists the open accounts that the real bank has opened: it does not know the sandbox's accounts. */
+/** Lists the open accounts that the real bank opened. It does not know accounts of the sandbox. */
 export async function listAccountsPage(
   { durablePool, orm }: Pick<Database, 'durablePool' | 'orm'>,
   { bank, afterId, paidSinceMs, limit }: AccountsRequest,

@@ -18,12 +18,12 @@ import {
 import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { plainText } from '../banks/bank-fields.ts'
 import { fromBankCode } from '../banks/message.ts'
-import { fromTimestamp } from '../protobuf/values.ts'
+import { enumName, fromTimestamp } from '../protobuf/values.ts'
 import type { RecordedPayment } from '../transactions/find-reported.ts'
 import type { ListedPayment } from '../transactions/list-recorded.ts'
-import { toPayer, toStatus } from '../transactions/message.ts'
+import { toPayer } from '../transactions/message.ts'
 import type { StatementAction, StatementResult, StatementRow } from './reconcile-statement.ts'
-import type { Run, RunScope } from './run.entity.ts'
+import type { Run, RunScope } from './run-store.ts'
 
 const RETRY_REASONS: Readonly<Partial<Record<StatementAction, RetryReason>>> = {
   RETRY: RetryReason.BANK,
@@ -43,7 +43,7 @@ export function toStatementRow(row: RowMessage): StatementRow {
     bankKey,
     accountNumber,
     amountMinor,
-    status: (toStatus(row.status) ?? 'SUCCESS') as StatementRow['status'],
+    status: (enumName(TransactionStatus, row.status) ?? 'SUCCESS') as StatementRow['status'],
     paidAtMs: row.paidAt && fromTimestamp(row.paidAt),
     payer: toPayer(payer),
     narration: plainText(narration, 500),

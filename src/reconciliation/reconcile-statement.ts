@@ -58,7 +58,7 @@ export interface ReconcileDependencies extends ProcessDependencies {
   readonly onConflict: (conflict: StoredConflict) => void
 }
 
-/** No row is started after this, so that a call gets a response whatever the bank does. */
+/** No row is started after this time, so that the caller gets a response however slow the bank is. */
 const START_MS = 15_000
 
 /** How many rows are applied concurrently: at a live bank each needs a requery. */
@@ -66,8 +66,8 @@ const LIVE_CONCURRENCY = 8
 const CONCURRENCY = 250
 
 /**
- * Compares statement rows with the recorded payments and, with `apply`, acts on the findings. A repeat
- * is safe.
+ * Compares statement rows with the recorded payments and, with `apply`, acts on the findings. It is safe
+ * to repeat the call.
  */
 export async function reconcileStatement(
   runtime: Runtime,
@@ -75,7 +75,7 @@ export async function reconcileStatement(
   { bank, rows: statementRows, apply }: Statement,
   actor: Actor,
 ): Promise<StatementResult[]> {
-  const { clock } = runtime
+  const { clock, log } = runtime
   const { orm } = runtime.database
   const { live, isSimulated } = dependencies
   const served = live.get(bank)
@@ -97,7 +97,16 @@ export async function reconcileStatement(
       const { finding, recorded } = match
       const applied = late
         ? LATE
-        : await applyRow(runtime, dependencies, { bank, served, row, recordedBy }, match)
+        : await applyRow(runtime, dependencies, { bank, served, row, recordedBy }, match).catch(
+            (error: unknown) => {
+              const { bankKey, sessionId } = row
+              log.error(
+                { err: error, bank, bankKey, sessionId },
+                'processing a statement row failed',
+              )
+              return FAILED
+            },
+          )
       results[index] = toResult(finding, recorded, applied.action, applied.cause)
     })
     await Promise.all(applying)
@@ -106,7 +115,7 @@ export async function reconcileStatement(
   return results
 }
 
-/** Counts the actions; the rows themselves are in the payments recorded from them. */
+/** The audit entry only counts the actions: recorded payments name the credential that applied the statement. */
 function appendAuditEntry(
   orm: MikroORM,
   actor: Actor,
@@ -129,6 +138,12 @@ type Applied = Pick<StatementResult, 'action' | 'cause'>
 
 const LATE: Applied = { action: 'LATE', cause: 'the call ran out of time' }
 
+/** Other rows of the call may be recorded, so it does not fail as a whole. */
+const FAILED: Applied = {
+  action: 'RETRY',
+  cause: 'the row could not be processed; the log has the cause',
+}
+
 function toResult(
   finding: Finding,
   recorded: RecordedPayment | undefined,
@@ -138,7 +153,7 @@ function toResult(
   return { finding, recorded, action, cause }
 }
 
-/** Fills in a missing key or session id from the other one. */
+/** Uses the session id for a missing key (if the bank's keys are session ids), and the key for a missing session id. */
 function withKeys(bank: BankCode, row: StatementRow): StatementRow {
   const bankKey = row.bankKey || (KEYED_BY_SESSION.has(bank) ? row.sessionId : '')
   return { ...row, bankKey, sessionId: row.sessionId || row.bankKey }

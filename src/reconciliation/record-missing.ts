@@ -6,6 +6,7 @@ import {
   confirmAndRecord,
   type ProcessDependencies,
 } from '../notifications/process-notification.ts'
+import type { StoreListed } from '../notifications/receive-notification.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import {
   type FoundPayment,
@@ -17,6 +18,7 @@ import { classifyRepeat } from '../transactions/transaction.ts'
 
 export interface RecordMissingDependencies extends ProcessDependencies {
   readonly isSimulated: IsSimulated
+  readonly storeListed: StoreListed
   /** Called for each listed payment whose notification was missed. */
   readonly onMissed: (bank: BankCode, outcome: NotificationOutcome) => void
 }
@@ -25,8 +27,9 @@ export interface RecordMissingDependencies extends ProcessDependencies {
 const REQUERIES_MAX = 8
 
 /**
- * Records listed payments that are not recorded as if the bank had sent their notifications: confirmed
- * by the bank, once, and as unmatched or as a conflict where they are.
+ * Records the listed payments that are not recorded yet, as if the bank had sent their notifications: each
+ * is confirmed by the bank and recorded once, as a transaction, an unmatched payment, or a conflict. If none of these is
+ * possible, it is held for manual review. If the bank gives no clear response, it is stored: no later run may list it.
  *
  * @returns how many it recorded, as transactions or as unmatched payments
  */
@@ -38,8 +41,8 @@ export async function recordMissing(
   payments: readonly BankPayment[],
 ): Promise<number> {
   const { clock, log, tracing } = runtime
-  const { isSimulated, onMissed } = dependencies
-  // PostgreSQL can neither store nor compare NUL characters; processing reports what is malformed.
+  const { isSimulated, storeListed, onMissed } = dependencies
+  // PostgreSQL can neither store nor compare NUL characters. `confirmAndRecord` later reports malformed fields.
   const reported = payments.map((payment) => ({
     ...payment,
     bankKey: payment.bankKey.replaceAll('\0', ''),
@@ -64,13 +67,17 @@ export async function recordMissing(
       })
       const receivedAtMs = clock.now()
       const report = { bank, served, reading, receivedAtMs, recordedBy, ...trace } as const
-      const { outcome, cause } = await inSpan(
+      const { outcome, cause, recorded } = await inSpan(
         trace.span,
         () => confirmAndRecord(runtime, dependencies, report),
         (result) => (result.outcome === 'RETRY' ? result.outcome : undefined),
       )
-      // Its notification arrived meanwhile, so none was missed.
+      // The notification has arrived in the meantime, so it was not missed.
       if (outcome === 'DUPLICATE') return
+      // A conflict with a recorded payment is in manual review by itself.
+      if (outcome === 'RETRY' || (outcome === 'MANUAL_REVIEW' && recorded === undefined)) {
+        if (!(await storeListed(bank, payment, { outcome, cause }))) return
+      }
       const { bankKey, sessionId } = payment
       const line = { bank, bankKey, sessionId, outcome, ...(cause !== '' && { cause }) }
       log.warn(line, "payment in the bank's list was missing or conflicts with the recorded one")
@@ -82,17 +89,18 @@ export async function recordMissing(
   return count
 }
 
-/** A payment as a bank's list or statement describes it, and how the bank identifies it. */
+/** A payment as a bank's list or statement describes it, with the bank's identifiers. */
 export interface KeyedPayment extends ReportedPayment {
-  /** The bank's key; empty if it is not given. */
+  /** The bank's key of the payment; empty if the bank gives none. */
   readonly bankKey: string
-  /** Empty if it is not given: then the key takes its place. */
+  /** Empty if the bank gives none: the key is used instead. */
   readonly sessionId: string
 }
 
 /**
- * How a reported payment compares with the recorded ones: the same; not recorded; recorded with
- * another amount, account or final status; or recorded as unmatched, and still without an account.
+ * How a reported payment compares with the recorded payments. MATCHED: it is recorded with the same facts.
+ * MISSING: it is not recorded. MISMATCHED: it is recorded with another amount, account or final status.
+ * UNMATCHED: it is recorded as unmatched, and there is still no account for it.
  */
 export type Finding = 'MATCHED' | 'MISSING' | 'MISMATCHED' | 'UNMATCHED'
 
@@ -103,7 +111,7 @@ export interface Match {
   readonly conflictRecorded: boolean
 }
 
-/** Compares reported payments with the recorded ones; returns them in order. */
+/** Compares reported payments with the recorded ones. @returns in the order of the payments */
 export async function matchPayments(
   { database: { durablePool } }: Runtime,
   isSimulated: IsSimulated,
@@ -127,7 +135,7 @@ function toMatch(reported: ReportedPayment, found: FoundPayment, simulated: bool
   const { recorded, conflictRecorded } = found
   const finding = () => {
     if (recorded === undefined) return compareUnrecorded(reported, found)
-    // The bank reports its own payment, and what is recorded was simulated.
+    // The bank reports a real payment, but the recorded one was simulated.
     if (found.connector === 'sandbox' && !simulated) return 'MISMATCHED'
     return compareRecorded(reported, recorded, found.resolution === 'ASSIGNED')
   }
@@ -135,10 +143,10 @@ function toMatch(reported: ReportedPayment, found: FoundPayment, simulated: bool
 }
 
 function compareUnrecorded({ status }: ReportedPayment, found: FoundPayment): Finding {
-  // Money that did not arrive, or was returned, is rightly not recorded.
+  // Money that did not arrive, or was returned, is not supposed to be recorded.
   if (status !== 'SUCCESS' || found.resolution === 'RETURNED') return 'MATCHED'
   if (found.resolution === 'RETURNING') return 'UNMATCHED'
-  // If its account has been opened since, the payment can be recorded.
+  // If the account has been opened since, the payment can be recorded.
   return found.isUnmatched && !found.isAccountOpen ? 'UNMATCHED' : 'MISSING'
 }
 

@@ -14,22 +14,22 @@ interface Dependencies extends Omit<RecordMissingDependencies, 'onMissed'> {
   readonly live: ReadonlyMap<BankCode, ServedBank>
 }
 
-/** The payments of an account that its bank reported. */
-export interface RequeriedPayments {
+/** The result of a requery. */
+interface RequeriedPayments {
   readonly account: OpenAccount
-  /** How many it reported. */
+  /** How many payments the bank reported. */
   readonly found: number
   /** How many of them were not recorded before. */
   readonly recorded: number
 }
 
-/** At most so often for an account, at all instances together. */
+/** The shortest time between two requeries of an account, at all instances together. */
 const EVERY_MS = 60_000
 
-/** How far back the bank is asked. */
+/** How far back payments are requested from the bank. */
 const WINDOW_MS = 7 * DAY_MS
 
-/** For all pages together, unless one call may take longer; each missing payment takes a requery besides. */
+/** The least time-out for all pages together. The requery of each missing payment is not included. */
 const LIST_TIMEOUT_MS_MIN = 20_000
 
 /** No account has so many payments in the window: a bank that repeats pages must not loop forever. */
@@ -37,10 +37,10 @@ const PAGES_MAX = 100
 
 /**
  * Asks the bank of an account for its payments, and records the missing ones, as reconciliation
- * does. An account of the sandbox misses none: the sandbox records what it simulates.
+ * does. An account of the sandbox has no missing payments: the sandbox records what it simulates.
  *
- * Faults: not_found, account_pending, rate_limited (the bank was asked less than a minute ago),
- * requery_unsupported (the bank cannot list payments), bank_unavailable.
+ * @throws Fault not_found, account_pending, rate_limited (the bank was asked less than a minute ago),
+ * requery_unsupported (the bank cannot list payments), bank_unavailable
  */
 export async function requeryAccount(
   runtime: Runtime,
@@ -65,7 +65,7 @@ export async function requeryAccount(
   const waitMs = await claimRequery(durablePool, account.id, clock.now(), EVERY_MS)
   if (waitMs > 0) {
     const retryAfterSeconds = Math.ceil(waitMs / 1_000)
-    const text = `The bank was asked for this account before; try again in ${retryAfterSeconds} s`
+    const text = `The bank was asked about this account a moment ago; try again in ${retryAfterSeconds} s`
     throw new Fault('rate_limited', text, { retryAfterSeconds })
   }
   return recordListed(runtime, dependencies, served, account)
@@ -80,7 +80,7 @@ async function recordListed(
   const toMs = runtime.clock.now()
   const period = { fromMs: toMs - WINDOW_MS, toMs, account }
   const signal = AbortSignal.timeout(Math.max(served.callTimeoutMs, LIST_TIMEOUT_MS_MIN))
-  // Its notification may still be on the way: that a payment is found is no defect.
+  // The notification of a missing payment may still be on the way, so it is not counted as missed.
   const missing = { ...dependencies, onMissed: () => undefined }
   let [found, recorded] = [0, 0]
   let page: string | undefined

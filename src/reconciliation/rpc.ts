@@ -1,9 +1,8 @@
 import type { Timestamp } from '@bufbuild/protobuf/wkt'
 import type { ServiceImpl } from '@connectrpc/connect'
 import type { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
-import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { actorOf } from '../auth/caller.ts'
-import { toBankCode } from '../banks/message.ts'
+import { toBankCode, toBankFilter } from '../banks/message.ts'
 import { type FieldFault, invalidFields } from '../core/errors.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import { fromTimestamp } from '../protobuf/values.ts'
@@ -30,7 +29,7 @@ export function createReconciliationRpc(
 ): ServiceImpl<typeof ReconciliationService> {
   return {
     async listUnmatchedPayments({ bank, accountNumber, pageSize, pageToken }) {
-      const code = bank === Bank.BANK_UNSPECIFIED ? undefined : toBankCode(bank)
+      const code = toBankFilter(bank)
       const { rows, nextPageToken } = await runtime.database.read((on) =>
         listUnmatched(on, { bank: code, accountNumber, pageSize, pageToken }),
       )
@@ -68,7 +67,7 @@ export function createReconciliationRpc(
       return { payments: payments.map(toListedMessage), nextPageToken }
     },
     async listReconciliationRuns({ bank }) {
-      const code = bank === Bank.BANK_UNSPECIFIED ? undefined : toBankCode(bank)
+      const code = toBankFilter(bank)
       const runs = await listRuns(runtime.database.orm, code)
       return { runs: runs.map(toRunMessage) }
     },

@@ -1,8 +1,7 @@
+import { defineEntity, type InferEntity, p } from '@mikro-orm/core'
 import type { EntityManager, MikroORM } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import type { BankCode } from '../banks/bank.ts'
-import { epochMs } from '../postgres/epoch-ms.ts'
-import { type Run, RunEntity, type RunScope } from './run.entity.ts'
 
 /** Identifies a run, which repeats indefinitely. */
 export interface RunKey {
@@ -51,7 +50,8 @@ export async function claimRun(
       update reconciliation_run set next_at = $4 from due
       where bank = due_bank and scope = due_scope
       returning bank, scope, in_progress as "inProgress", cursor, missed, failures,
-        ${epochMs('from_at')} as "fromMs", ${epochMs('to_at')} as "toMs"`,
+        round(date_part('epoch', from_at) * 1000) as "fromMs",
+        round(date_part('epoch', to_at) * 1000) as "toMs"`,
     values: [
       keys.map((key) => key.bank),
       keys.map((key) => key.scope),
@@ -78,9 +78,36 @@ export async function saveRun(
   return saved === 1
 }
 
-/** The latest run of each bank and scope. @param bank undefined: of all banks */
+/** The latest run of each bank and scope. @param bank undefined: all banks */
 export async function listRuns({ em }: MikroORM, bank?: BankCode): Promise<readonly Run[]> {
   return em.fork().find(RunEntity, bank === undefined ? {} : { bank }, {
     orderBy: { bank: 'asc', scope: 'desc' },
   })
 }
+
+/** The scope of a run: all payments of a bank, recently paid accounts, or all accounts. */
+export type RunScope = 'payments' | 'active accounts' | 'all accounts'
+
+/** How far each bank has been searched for payments that its notifications did not report. */
+export const RunEntity = defineEntity({
+  name: 'ReconciliationRun',
+  tableName: 'reconciliation_run',
+  properties: {
+    bank: p.text().$type<BankCode>().primary(),
+    scope: p.text().$type<RunScope>().primary(),
+    /** Whether the run of this period is in progress; otherwise it is finished. */
+    inProgress: p.boolean(),
+    fromAt: p.datetime(3),
+    toAt: p.datetime(3),
+    /** The next page, or the id of the last account processed; empty at the beginning. */
+    cursor: p.text(),
+    /** How many payments it found that were not recorded. */
+    missed: p.integer(),
+    /** How often in a row the bank failed to list payments. */
+    failures: p.integer(),
+    /** When the run is due to start or continue; a claim moves it to the end of its lease. */
+    nextAt: p.datetime(3),
+  },
+})
+
+export type Run = InferEntity<typeof RunEntity>

@@ -1,15 +1,15 @@
-/** A stream outside of PostgreSQL that mirrors the log: its message n is the event at `after` + n. */
+/** A stream outside PostgreSQL that mirrors the log: its message n is the event at position `after` + n. */
 export interface MirrorStream {
   readonly name: string
-  /** The epoch of the log that it mirrors. */
+  /** The epoch of the mirrored log. */
   readonly epoch: number
   /** The position in the log before its first message. */
   readonly after: bigint
-  /** The position of its last message, even if that is not stored any more. */
+  /** The position of its last message, even if the message is no longer stored. */
   readonly end: bigint
   /** The last message that is still stored; undefined: none. */
   readonly last: { readonly position: bigint; readonly cursor: string } | undefined
-  /** Whether it takes events: false once another one is to follow. */
+  /** Whether the stream accepts events: false once another stream is to follow. */
   readonly isOpen: boolean
 }
 
@@ -20,7 +20,7 @@ export interface EventMessage {
   readonly mode: 'live' | 'test'
   readonly businessId: string
   readonly kind: string
-  /** Its place in the log, as subscribers of the service get it. */
+  /** The cursor of the event, as subscribers of the service get it. */
   readonly cursor: string
   readonly epoch: number
   readonly contentType: string
@@ -29,17 +29,17 @@ export interface EventMessage {
   readonly body: Uint8Array
 }
 
-/** Where the relay publishes the log: a broker that stores streams. */
+/** A broker that stores streams, to which the relay publishes the log. */
 export interface EventSink {
-  /** The stream that was begun last; undefined: there is none. */
+  /** The stream that began last; undefined: there is none. */
   latest(): Promise<MirrorStream | undefined>
-  /** Makes a stream refuse further events. @returns it with its final end */
+  /** Makes a stream refuse further events. @returns the stream with its final end */
   end(stream: MirrorStream): Promise<MirrorStream>
   /**
    * Begins a stream at the position after `after`.
    *
    * @param previous the ended stream that it continues
-   * @throws SinkConflict if another instance began one
+   * @throws SinkConflict if another instance began a stream
    */
   begin(next: Pick<MirrorStream, 'epoch' | 'after'>, previous?: MirrorStream): Promise<void>
   /**
@@ -52,7 +52,7 @@ export interface EventSink {
   close(): Promise<void>
 }
 
-/** The stream is not what this instance knows: another instance relays as well. */
+/** The stream has changed since this instance read it: another instance relays as well. */
 export class SinkConflict extends Error {
   override readonly name = 'SinkConflict'
 }

@@ -17,7 +17,7 @@ const CONTENT_TYPES: Readonly<Record<RelayFormat, string>> = {
 const encoder = new TextEncoder()
 
 /**
- * An event of the log as a message, with what a subscriber of the service gets as the body.
+ * Converts an event of the log to a message. Its body is the event as a subscriber of the service gets it.
  *
  * @param epoch of the log
  */
@@ -42,8 +42,8 @@ export function toMessage(entry: LogEntry, epoch: number, format: RelayFormat): 
 }
 
 /**
- * Appends its place to a stored event: a later value of a field replaces an earlier one. Decoding and encoding
- * the whole event costs more than publishing it.
+ * Appends the place in the log to a stored event: in protobuf, a later value of a field replaces an earlier value. Decoding
+ * and encoding the whole event would cost more than publishing it.
  */
 function encodePlaced(entry: LogEntry, cursor: string): Uint8Array {
   const { field } = EventSchema

@@ -1,12 +1,17 @@
+import type { Pool } from 'pg'
+import { Counter, Gauge } from 'prom-client'
+import { Fault } from '../core/errors.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
+import { registerSampledGauges } from '../core/sampled-gauges.ts'
 import { formatTraceparent, inSpan, parseTraceparent, type Tracing } from '../core/tracing.ts'
+import { decodeCursor, encodeCursor } from '../events/cursor.ts'
+import { type LogState, placeOf, readLogState } from '../events/log-state.ts'
 import { readLog } from '../events/read-log.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import { type EventMessage, type EventSink, type MirrorStream, SinkConflict } from './event-sink.ts'
-import { findStream } from './find-stream.ts'
 import { type RelayFormat, toMessage } from './message.ts'
 
-/** The most events of one read of the log. While they are published, the next ones are read. */
+/** The most events of one read of the log. While they are published, the next events are read. */
 const PAGE_MAX = 1_000
 
 /** The most reads of one turn. */
@@ -40,9 +45,9 @@ export interface Relay extends Pick<Loop, 'start' | 'stop'> {
 }
 
 /**
- * Any number of instances may relay: the broker stores an event only after the one before it, so the stream
- * is the same whichever of them publishes. An instance that meets another one follows it, and takes over when the
- * stream stands still.
+ * Any number of instances may relay: the broker stores an event only directly after the previous event, so the stream is
+ * the same whichever instance publishes. An instance that finds that another instance publishes only watches the stream,
+ * and takes over when the stream stops growing.
  */
 export function createRelay(runtime: Runtime, options: Options): Relay {
   const relaying = new Relaying(runtime, options)
@@ -69,7 +74,7 @@ class Relaying {
   readonly #runtime: Runtime
   readonly #options: Options
   #sink: EventSink | undefined
-  /** Undefined: it must be compared with the log first. */
+  /** Undefined: the stream must be compared with the log first. */
   #stream: MirrorStream | undefined
   #comparedMs = 0
   end: bigint | undefined
@@ -108,12 +113,12 @@ class Relaying {
     await sink?.close().catch(() => undefined)
   }
 
-  /** The wait differs between instances, so that one of them takes over first. */
+  /** The wait differs between instances, so that one instance takes over first. */
   #pollMs(): number {
     return POLL_MS * (0.5 + this.#options.random())
   }
 
-  /** The stream, compared with the log if that was not done lately. */
+  /** Returns the stream, after comparing it with the log unless that was done recently. */
   async #compare(sink: EventSink): Promise<MirrorStream> {
     const nowMs = performance.now()
     if (this.#stream !== undefined && nowMs - this.#comparedMs < COMPARE_MS && !this.isFollowing) {
@@ -143,7 +148,7 @@ class Relaying {
       const { epoch, entries } = await reading
       if (epoch === undefined) break
       if (epoch !== stream.epoch || entries[0]?.position !== from) {
-        // An epoch has begun, or retention deleted these events.
+        // A new epoch has begun, or retention has deleted these events.
         this.#stream = undefined
         more = true
         break
@@ -174,7 +179,7 @@ class Relaying {
   }
 }
 
-/** Publishes an event as a step of its payment's trace, which its consumers then continue. */
+/** Publishes an event in a span of its payment's trace, which its consumers then continue. */
 function appendTraced(
   tracing: Tracing | undefined,
   sink: EventSink,
@@ -198,12 +203,12 @@ function appendTraced(
   return inSpan(span, () => sink.append(stream, { ...message, traceparent }))
 }
 
-/** The most events that a relay has published and that the broker has not acknowledged. */
+/** The most published events that the broker has not acknowledged yet. */
 export const WINDOW_MAX = 256
 
 /**
- * Once the window is full, it is half emptied: events that are published without a pause in between go to
- * the network together, which costs a fraction of writing each.
+ * A full window is emptied by half before more events are published: events that are published without a pause go to the
+ * network together, which costs a fraction of writing each by itself.
  */
 const WINDOW_MIN = WINDOW_MAX / 2
 
@@ -253,5 +258,128 @@ class PublishWindow {
   #onEnd(): void {
     this.#inFlight -= 1
     if (this.#inFlight <= this.#limit || this.#failure !== undefined) this.#resume?.()
+  }
+}
+
+/**
+ * Returns the stream to publish to, and the log's state. The last message of the stream is compared with the log like the
+ * cursor of a subscriber. A new stream begins with each epoch of the log, if messages at the end of the stream are missing,
+ * and if retention has deleted events that the stream lacks.
+ *
+ * @throws Error if the stream contradicts the log: an operator must decide. SinkConflict if another instance has begun a
+ * stream in the meantime. Fault unavailable: the database has just failed over
+ */
+export async function findStream(
+  { log, database: { durablePool } }: Runtime,
+  sink: EventSink,
+): Promise<MirrorStream> {
+  const state = await readLogState(durablePool)
+  const latest = await sink.latest()
+  if (latest !== undefined && latest.epoch > state.epoch) throw laterEpoch(latest, state)
+  const isCurrent = latest?.isOpen && latest.epoch === state.epoch
+  if (isCurrent && (await placeAfter(durablePool, latest, state)) === latest.end) return latest
+  // A replaced stream accepts no more events, so its end is final for every instance.
+  const ended = latest && (await sink.end(latest))
+  const after = ended === undefined ? state.floor : await placeAfter(durablePool, ended, state)
+  await sink.begin({ epoch: state.epoch, after }, ended)
+  const begun = await sink.latest()
+  if (begun === undefined || begun.after !== after) throw new SinkConflict('another stream began')
+  const previous = ended && { stream: ended.name, epoch: ended.epoch, end: `${ended.end}` }
+  const fields = { stream: begun.name, epoch: begun.epoch, after: `${after}`, previous }
+  if (ended !== undefined && after > ended.end) {
+    const missing = `${after - ended.end}`
+    log.error(
+      { ...fields, missing },
+      'a new stream of events begins, and lacks events that were deleted before they were published',
+    )
+  } else log.info(fields, 'a new stream of events begins')
+  return begun
+}
+
+/** The position after which the log continues the stream. */
+async function placeAfter(pool: Pool, stream: MirrorStream, state: LogState): Promise<bigint> {
+  const { name, epoch, last } = stream
+  // If all messages of the stream have expired, only its position is known.
+  const cursor = last?.cursor ?? encodeCursor({ epoch, position: stream.end, tag: '' })
+  try {
+    const { position } = await placeOf(pool, cursor, state)
+    if (position === (last?.position ?? stream.end)) return position
+    throw new Fault('stale_cursor', `the stream ${name} has position ${position} at another place`)
+  } catch (error) {
+    if (!(error instanceof Fault) || error.reason === 'unavailable') throw error
+    // Within an epoch the log only grows, so the stream contradicts it. Without this error, two installations would replace
+    // each other's streams for ever.
+    if (epoch === state.epoch && error.reason !== 'expired_cursor') {
+      throw new Error(
+        `the stream ${name} ends with an event that the log does not have. After a restore, run "inflow events epoch bump"; two installations need NATS accounts of their own`,
+        { cause: error },
+      )
+    }
+    const { cursor: safe } = error.facts
+    return safe === undefined ? state.floor : decodeCursor(safe).position
+  }
+}
+
+function laterEpoch(stream: MirrorStream, state: LogState): Error {
+  return new Error(
+    `the stream ${stream.name} is of epoch ${stream.epoch}, the event log of epoch ${state.epoch}: is this an older copy of the database, or another installation's stream?`,
+  )
+}
+
+const PERIOD_MS = 1_000
+
+/** Shorter than the time-out of a scrape. */
+const TIMEOUT_MS = 500
+
+/** Registers the metrics of the instance's relay. */
+export function registerRelayMetrics(
+  { database: { durablePool }, clock, metrics }: Runtime,
+  relay: Relay,
+): void {
+  new Gauge({
+    name: 'inflow_relay_up',
+    help: 'Whether the relay works: 1, also while another instance publishes; 0: the broker or the database fails.',
+    registers: [metrics],
+    collect() {
+      this.set(Number(relay.isUp()))
+    },
+  })
+  registerSampledGauges(
+    metrics,
+    () => readLag(durablePool, relay.publishedUpTo(), clock.now()),
+    [
+      {
+        name: 'inflow_relay_lag_rows',
+        help: 'Events of the log that are not published yet.',
+        measure: (lag) => lag?.rows,
+      },
+      {
+        name: 'inflow_relay_lag_seconds',
+        help: 'Age of the oldest event of the log that is not published yet; 0: all are.',
+        measure: (lag) => lag?.seconds,
+      },
+    ],
+    { periodMs: PERIOD_MS, timeoutMs: TIMEOUT_MS },
+  )
+  new Counter({
+    name: 'inflow_relay_events_total',
+    help: 'Events that this instance published.',
+    registers: [metrics],
+    collect() {
+      this.reset()
+      this.inc(relay.published())
+    },
+  })
+}
+
+/** The lag of the stream behind the log; undefined: not known yet. */
+async function readLag(pool: Pool, publishedUpTo: bigint | undefined, nowMs: number) {
+  if (publishedUpTo === undefined) return undefined
+  const { end } = await readLogState(pool)
+  const { entries } = await readLog(pool, publishedUpTo + 1n, 1)
+  const [oldest] = entries
+  return {
+    rows: Math.max(0, Number(end.position - publishedUpTo)),
+    seconds: oldest === undefined ? 0 : Math.max(0, nowMs - oldest.occurredAtMs) / 1_000,
   }
 }

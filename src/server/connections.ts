@@ -1,31 +1,46 @@
 import type { Server, Socket } from 'node:net'
+import type { Logger } from 'pino'
 import { ConfigError } from '../config/config.ts'
 import { addressGroup } from '../core/addresses.ts'
+import type { Tls } from './tls.ts'
 
 /**
- * Connections that the kernel holds until a busy process accepts them; it holds at most
- * `net.core.somaxconn`, which is 4096 since Linux 5.4. Beyond them it drops or resets new ones. Node's
- * default is 511.
+ * How many connections the kernel holds until a busy process accepts them; `net.core.somaxconn` (4096 since
+ * Linux 5.4) bounds it. The kernel drops or resets connections beyond it. Node's default is 511.
  */
 export const LISTEN_BACKLOG = 4_096
 
 /** Bounds of a server's connections. */
 export interface ConnectionLimits {
   readonly connectionsMax: number
-  /** From one IPv4 address, or one /64 network of IPv6. */
+  /** The most connections from one IPv4 address, or from one /64 network of IPv6. */
   readonly connectionsPerAddressMax: number
+}
+
+/** The options of a server of any protocol. */
+export interface ServerOptions {
+  readonly host: string
+  /** 0 picks a free port. */
+  readonly port: number
+  /** Whether other processes listen on the same port. */
+  readonly reusePort?: boolean
+  readonly requestIds: () => string
+  readonly log: Logger
+  readonly limits: ConnectionLimits
+  /** Undefined: no TLS. */
+  readonly tls?: Tls | undefined
 }
 
 /** The connections of a server. */
 export interface Connections {
   count(): number
   /**
-   * Counts a connection for an address; closes it if the address has too many.
+   * Counts a connection for an address, and closes it if the address has too many.
    *
-   * @returns whether it may stay
+   * @returns whether the connection stays open
    */
   admit(socket: Socket, address: string): boolean
-  /** Closes all of them at once, even if they never sent a request. */
+  /** Closes all connections at once, even if they never sent a request. */
   destroyAll(): void
 }
 
@@ -33,8 +48,8 @@ export interface Connections {
  * Bounds the connections of a server, in total and per address, so that one caller cannot use all of
  * them. A connection over a bound is closed before a byte of it is read.
  *
- * @param addressKnown whether a connection comes from its peer; otherwise the server calls `admit` once
- * it knows where from
+ * @param addressKnown whether the peer of a connection is the client; otherwise the server calls `admit` once it knows
+ * the client's address
  */
 export function boundConnections(
   server: Server,
@@ -74,7 +89,7 @@ export function boundConnections(
   }
 }
 
-/** Names the setting to change when a server cannot listen at an address. */
+/** The error of a server that cannot listen at an address; it names the setting to change. */
 export function listenFault(
   setting: 'HTTP_PORT' | 'GRPC_PORT' | 'OPS_PORT',
   { host, port }: { readonly host: string; readonly port: number },

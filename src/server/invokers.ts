@@ -16,19 +16,19 @@ import { type CallSource, callSourceKey } from '../auth/caller.ts'
 import type { Fault, FieldFault } from '../core/errors.ts'
 import type { Span } from '../core/tracing.ts'
 
-/** A request message, and the fields of it that could not be decoded. */
+/** A request message, with the faults of its fields that could not be decoded. */
 export interface Decoded {
   readonly message: Message
   readonly fieldFaults?: readonly FieldFault[]
 }
 
 /**
- * Reads and decodes the body. Called at most once, and only after the caller is authenticated, so
- * that strangers cost no parsing.
+ * Reads and decodes the body. Called at most once, and only after the caller is authenticated, so that unauthenticated
+ * callers cost no parsing.
  *
- * @throws Fault when the body is not the message that it should be
+ * @throws Fault if the body cannot be decoded as the request message
  */
-export type Decode = () => Decoded | Promise<Decoded>
+type Decode = () => Decoded | Promise<Decoded>
 
 /** One method behind its interceptors, for every protocol. */
 export interface Invoker {
@@ -36,7 +36,7 @@ export interface Invoker {
   readonly method: DescMethod
   /** Handles a unary call. Rejects with a Fault. */
   unary(decode: Decode, context: CallContext): Promise<UnaryResponse>
-  /** Handles a server-streaming call. Rejects with a Fault; the stream may throw one as well. */
+  /** Handles a server-streaming call. Rejects with a Fault; the stream may also throw a Fault. */
   stream(decode: Decode, context: CallContext): Promise<StreamResponse>
 }
 
@@ -104,7 +104,7 @@ function bind(service: DescService, method: DescMethod, run: Stage): Invoker {
   }
 }
 
-/** A unary request whose signal and headers are made only when they are read. */
+/** A unary request whose signal and headers are created only when they are read. */
 class UnaryCall implements UnaryRequest {
   readonly stream = false
   readonly requestMethod = 'POST'
@@ -141,7 +141,7 @@ class UnaryCall implements UnaryRequest {
     return this.#context.header
   }
 
-  /** @returns undefined when the body was at hand, so that most calls wait for nothing */
+  /** @returns undefined if the body had already arrived, so that most calls do not wait */
   decode(): Promise<void> | undefined {
     const decoded = this.#decode()
     if (decoded instanceof Promise) return decoded.then((late) => this.#take(late))
@@ -190,7 +190,7 @@ function handleStream(handler: Handler) {
   }
 }
 
-/** Connect's handler context, whose headers are made only when they are read. */
+/** Connect's handler context, whose headers are created only when they are read. */
 class InvocationContext implements HandlerContext {
   readonly method: DescMethod
   readonly service: DescService
@@ -278,30 +278,30 @@ export function headersOf(response: UnaryResponse): Headers | undefined {
   return response instanceof RpcResponse ? response.headerSet : response.header
 }
 
-/** The protocols that a call can come over. */
+/** The protocol of a call. */
 export type Protocol = 'rest' | 'connect' | 'grpc'
 
-/** What is known of a call before its body is read; each protocol makes its own. */
+/** The properties of a call that are known before its body is read. Each protocol implements them. */
 export interface CallContext extends CallSource {
   readonly protocol: Protocol
   readonly header: Headers
-  /** The Authorization header where it is at hand without `header`; null: the caller sent none. */
+  /** The Authorization header, if it can be read without creating `header`; null: the caller sent none. */
   readonly authorization?: string | null
-  /** Aborts when the caller disconnects or its deadline has passed. */
+  /** Aborts when the caller disconnects or the deadline passes. */
   readonly signal: AbortSignal
-  /** The URI in the client's certificate, where the server asks for certificates. */
+  /** The URI in the client's certificate, if the server asks for certificates. */
   readonly clientUri?: string | undefined
-  /** The secret of a session: the cookie of a request from the server's own origin. */
+  /** The secret of a session, from the cookie of a request by one of our own pages. */
   readonly session?: string | undefined
   /** Ends the call, even if the caller does not read its response. */
   abort?(fault: Fault): void
-  /** The caller's rate limit, once an interceptor has applied it. */
+  /** The caller's rate limit, after an interceptor has applied it. */
   rateLimit?: RateLimitState | undefined
   /** Set by the interceptor that traces calls. */
   span?: Span | undefined
 }
 
-/** What a response states about a rate limit. */
+/** The state of a rate limit in the headers of a response. */
 interface RateLimitState {
   readonly limitText: string
   readonly remaining: number
@@ -330,8 +330,8 @@ const UNIT_MS: Readonly<Record<string, number>> = {
 }
 
 /**
- * Shortens deadlines that are refused anyway to just above the maximum. Connect sets a timer of the
- * requested length before it refuses, and Node prints a warning for each that is too long.
+ * Shortens deadlines above the maximum to just above it; they are refused anyway. Connect sets a timer of the requested
+ * length before it refuses, and Node prints a warning if the length is too large for a timer.
  */
 export function boundTimeouts(headers: IncomingHttpHeaders): void {
   if (Number(headers['connect-timeout-ms']) > TIMEOUT_MAX_MS) {

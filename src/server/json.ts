@@ -6,8 +6,8 @@ import { restNameOf } from '../protobuf/values.ts'
 /**
  * Reads a body that is one JSON object.
  *
- * @param body undefined: there was none
- * @throws Fault malformed_json, which states where the body stops being JSON
+ * @param body undefined if the request had no body
+ * @throws Fault malformed_json; its text states the position at which the body stops being JSON
  */
 export function parseBody(body: unknown): Record<string, unknown> {
   const bytes = Buffer.isBuffer(body) ? body : Buffer.of()
@@ -39,8 +39,8 @@ function describe(text: string, stop: number): string {
 }
 
 /**
- * Where a text stops being the beginning of JSON. V8 states the position of some faults only. Each
- * other one is at the end of the longest beginning in which nothing is wrong yet.
+ * The position at which a text stops being valid JSON. V8 states the position of some faults only. Otherwise this searches
+ * for the longest valid beginning of the text.
  */
 function stopOf(text: string, { message }: Error): number {
   const position = /at position (\d+)/.exec(message)?.[1]
@@ -55,7 +55,7 @@ function stopOf(text: string, { message }: Error): number {
   return right
 }
 
-/** Whether a text that is not valid JSON is cut off, or wrong only at its end. */
+/** Whether a text is the beginning of valid JSON: it is incomplete, or wrong only at its end. */
 function isBeginning(text: string): boolean {
   try {
     JSON.parse(text)
@@ -70,31 +70,34 @@ function isBeginning(text: string): boolean {
 }
 
 /**
- * The methods that ignore unknown fields, as they always did: callers may send some. All others refuse
- * them: a mistyped filter must not return everything, nor a mistyped change seem to be made.
+ * The methods that ignore unknown fields for compatibility: callers may already send some. All other methods refuse unknown
+ * fields, so that a mistyped filter does not return everything, and a mistyped change does not seem to succeed.
  */
 const IGNORING_UNKNOWN = new Set([
-  ...['GenerateVirtualAccount', 'GetVirtualAccount', 'UpgradeVirtualAccount'],
-  ...['GetTransaction', 'GetBalance'],
+  'GenerateVirtualAccount',
+  'GetVirtualAccount',
+  'UpgradeVirtualAccount',
+  'GetTransaction',
+  'GetBalance',
 ])
 
-/** Whether a method ignores fields of a JSON request that it does not know, or refuses them. */
+/** Whether a method ignores unknown fields of a JSON request. */
 export function ignoresUnknownFields({ name, parent }: DescMethod): boolean {
   return parent.name === 'ThirdPartyService' && IGNORING_UNKNOWN.has(name)
 }
 
-/** Returns the fields of a JSON request that a method does not know; none: it may be decoded. */
+/** Returns faults for the unknown fields of a JSON request; empty: the request can be decoded. */
 export type FindUnknown = (body: object) => readonly FieldFault[]
 
-/** How many unknown fields an error names. */
+/** The most unknown fields that an error names. */
 const UNKNOWN_MAX = 20
 
-/** Adds the unknown fields of an object, whose names begin with the path. */
+/** Adds the unknown fields of an object; `path` is the prefix of their names. */
 type Find = (value: object, path: string, faults: FieldFault[]) => void
 
 /**
- * Compiles the one rule of REST and Connect for JSON. Objects inside a request never have unknown fields, even where
- * unknown fields of the request itself are ignored.
+ * Compiles the check for unknown fields, which REST and Connect share. Unknown fields of nested objects are always refused,
+ * even if the method ignores unknown fields of the request itself.
  */
 export function compileFindUnknown(method: DescMethod): FindUnknown {
   const findWithin = compileNested(method.input, new Map())
@@ -119,7 +122,7 @@ function compileOwn({ fields }: DescMessage, kind: 'request' | 'object'): Find {
   }
 }
 
-/** @param known the schemas that are compiled, as messages may contain themselves */
+/** @param known the schemas that are already compiled, because messages may contain themselves */
 function compileNested(schema: DescMessage, known: Map<DescMessage, Find>): Find {
   const done = known.get(schema)
   if (done !== undefined) return done
@@ -142,7 +145,7 @@ function compileNested(schema: DescMessage, known: Map<DescMessage, Find>): Find
   }
   known.set(schema, findAll)
   for (const field of schema.fields) {
-    // Those of protobuf itself, such as times, are texts in JSON. Keys of maps are the caller's.
+    // protobuf's own messages, such as Timestamp, are strings in JSON. The caller chooses the keys of maps.
     const { message } = field
     if (field.fieldKind === 'map' || !message?.typeName.startsWith('inflow.')) continue
     const [own, nested] = [compileOwn(message, 'object'), compileNested(message, known)]
@@ -159,23 +162,23 @@ function isObject(value: unknown): value is object {
   return typeof value === 'object' && value !== null
 }
 
-/** An object or a list that the scan is in. */
+/** An object or list that contains the current position of the scan. */
 interface Frame {
   readonly isObject: boolean
-  /** The keys of an object; undefined until it has one. */
+  /** The keys of an object so far; undefined before the first key, and for a list. */
   keys: Set<string> | undefined
-  /** The latest key, or the index in a list. */
+  /** The current key, or the current index in a list. */
   at: string | number
 }
 
-/** How much of a key an error shows. */
+/** The most characters of a key that an error shows. */
 const KEY_CHARS_MAX = 100
 
 /**
- * Refuses JSON in which an object has a key twice: of two values JSON.parse would keep the last, and a
- * proxy that checked the request before Inflow may have read the first.
+ * Refuses JSON in which an object has a key twice: JSON.parse keeps the last value, but a proxy that checked the request
+ * before Inflow may have read the first one.
  *
- * @param text may be invalid JSON, which is refused here or by the parser
+ * @param text may be invalid JSON, which this function or the parser refuses
  * @throws Fault malformed_json that names the key; SyntaxError
  */
 export function refuseRepeatedKeys(text: string): void {
@@ -188,9 +191,9 @@ export function refuseRepeatedKeys(text: string): void {
 }
 
 /**
- * Like `refuseRepeatedKeys`, but cheap for a text that is parsed already: an object of as many keys as
- * the text has colons dropped none, as each key has a colon. That does not hold for keys with escapes:
- * the JSON.parse of V8 14.6 may read a repeated one as another key.
+ * Like `refuseRepeatedKeys`, but cheap for a text that is already parsed: each key has a colon, so if the object has as many
+ * keys as the text has colons, the parser dropped no key. Texts with escapes are scanned, because the JSON.parse of V8 14.6
+ * may read a repeated key with escapes as a different key.
  *
  * @param parsed what JSON.parse made of the text
  */
@@ -201,14 +204,14 @@ export function refuseDroppedKeys(text: string, parsed: object): void {
     left -= 1
     colon = text.indexOf(':', colon + 1)
   }
-  // Other colons are in strings, or of keys that were dropped.
+  // The remaining colons are inside strings, or belong to keys that were dropped.
   if (left < 0) refuseRepeatedKeys(text)
 }
 
 /** The keys of all objects, at any depth. */
 function countKeys(parsed: object): number {
   let count = 0
-  // Made only for nested values, which requests rarely have; recursion would end at some depth.
+  // Created only for nested values, which are rare. Recursion could exceed the stack.
   let pending: object[] | undefined
   const visit = (value: unknown): void => {
     if (typeof value !== 'object' || value === null) return
@@ -228,7 +231,7 @@ function countKeys(parsed: object): number {
   return count
 }
 
-/** @returns the path of the first key that its object had before, such as `payments[3].amountMinor` */
+/** @returns the path of the first repeated key, such as `payments[3].amountMinor` */
 function findRepeatedKey(text: string): string | undefined {
   const frames: Frame[] = []
   let frame: Frame | undefined

@@ -1,6 +1,7 @@
 import { create } from '@bufbuild/protobuf'
 import { DurationSchema } from '@bufbuild/protobuf/wkt'
-import { Code, ConnectError } from '@connectrpc/connect'
+import { ConnectError } from '@connectrpc/connect'
+import { status } from '@grpc/grpc-js'
 import {
   BadRequestSchema,
   ErrorInfoSchema,
@@ -8,21 +9,6 @@ import {
 } from '../../gen/google/rpc/error_details_pb.ts'
 import { docUrl, Fault, REASONS } from '../core/errors.ts'
 import { isRetryable } from '../postgres/is-retryable.ts'
-
-const CODES = {
-  CANCELLED: Code.Canceled,
-  INVALID_ARGUMENT: Code.InvalidArgument,
-  NOT_FOUND: Code.NotFound,
-  ALREADY_EXISTS: Code.AlreadyExists,
-  PERMISSION_DENIED: Code.PermissionDenied,
-  RESOURCE_EXHAUSTED: Code.ResourceExhausted,
-  FAILED_PRECONDITION: Code.FailedPrecondition,
-  OUT_OF_RANGE: Code.OutOfRange,
-  UNIMPLEMENTED: Code.Unimplemented,
-  INTERNAL: Code.Internal,
-  UNAVAILABLE: Code.Unavailable,
-  UNAUTHENTICATED: Code.Unauthenticated,
-} as const
 
 /** Returns the gRPC code of a fault, with `google.rpc` details. */
 export function toConnectError(fault: Fault, requestId: string): ConnectError {
@@ -47,9 +33,11 @@ export function toConnectError(fault: Fault, requestId: string): ConnectError {
     const retryDelay = create(DurationSchema, { seconds: BigInt(fault.retryAfterSeconds) })
     details.push({ desc: RetryInfoSchema, value: { retryDelay } })
   }
-  // It may quote half of a surrogate pair from a request in JSON, which the headers of gRPC-Web cannot have.
+  // The text may quote half of a surrogate pair from a JSON request, which the trailers of gRPC-Web cannot encode.
   const message = fault.message.toWellFormed()
-  return new ConnectError(message, CODES[REASONS[fault.reason][0]], undefined, details)
+  // Connect uses the same numbers.
+  const code: number = status[REASONS[fault.reason][0]]
+  return new ConnectError(message, code, undefined, details)
 }
 
 /** Returns an error as a fault. An unexpected error becomes `internal`; its text stays in the log. */

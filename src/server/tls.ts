@@ -7,7 +7,7 @@ import { ConfigError, type TlsFiles } from '../config/config.ts'
 import { DAY_MS } from '../core/durations.ts'
 import { registerSampledGauges } from '../core/sampled-gauges.ts'
 
-/** How long before a certificate expires the log warns. */
+/** The log warns about a certificate that expires within this time. */
 const EXPIRY_NOTICE_MS = 14 * DAY_MS
 
 /** TLS 1.2 with forward secrecy and authenticated encryption, and all of TLS 1.3. */
@@ -23,24 +23,24 @@ const CIPHERS = [
   'ECDHE-RSA-CHACHA20-POLY1305',
 ].join(':')
 
-/** The certificate and key of both servers, and the authority of client certificates. */
+/** The certificate and key of both servers, and the certificate authority for client certificates. */
 export interface Tls {
   /** Options of a server that asks for no client certificate. */
   readonly server: () => TlsOptions
-  /** Options of a server that requires a client certificate, if an authority is configured. */
+  /** Options of a server that requires a client certificate if a certificate authority is configured. */
   readonly mutual: () => TlsOptions
   /** The certificates in use, by setting. */
   readonly certificates: () => Readonly<Record<string, Buffer>>
   /** Calls the listener after each successful reload. */
   onReload(listener: () => void): void
-  /** Reads the files again. Invalid files are logged, and change nothing. */
+  /** Reads the files again. If a file is invalid, logs that and keeps the certificates in use. */
   reload(): void
 }
 
 /**
  * Reads the files.
  *
- * @throws ConfigError naming the setting whose file is missing or invalid, or whose key does not fit
+ * @throws ConfigError naming the setting whose file is missing or invalid, or whose key does not match the certificate
  */
 export function openTls(files: TlsFiles, log: Logger): Tls {
   let current = readMaterial(files)
@@ -113,7 +113,7 @@ function readMaterial(files: TlsFiles): Material {
   return { cert: cert.pem, key: key.pem, clientCa: clientCa?.pem, expires }
 }
 
-/** Why a file is invalid; the text quotes nothing of it. */
+/** The reason why a file is invalid; the text quotes nothing of the file. */
 class InvalidFileError extends Error {}
 
 function parseCertificate(pem: Buffer): X509Certificate {
@@ -154,12 +154,12 @@ function noteExpiry({ expires }: Material, log: Logger): void {
   log.warn({ expires: expires.toISOString() }, text)
 }
 
-/** A file of one or more certificates in PEM, by the name of its setting. */
+/** Files with one or more certificates in PEM, by the name of their setting. */
 type CertificateFiles = Readonly<Record<string, Buffer>>
 
 const PEM = /-----BEGIN CERTIFICATE-----[\s\S]+?-----END CERTIFICATE-----/g
 
-/** Registers when the certificates expire that the service uses now. */
+/** Registers a metric of when the current certificates expire. */
 export function registerCertificateMetrics(
   metrics: Registry,
   read: () => Promise<CertificateFiles>,
@@ -178,7 +178,7 @@ export function registerCertificateMetrics(
   ])
 }
 
-/** @returns undefined: the file has no certificate that can be read */
+/** @returns undefined if no certificate in the file can be parsed */
 function earliestExpiryMs(pem: Buffer): number | undefined {
   try {
     const times = [...pem.toString('latin1').matchAll(PEM)].map(([text]) =>

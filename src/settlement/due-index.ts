@@ -15,7 +15,7 @@ export interface Due extends BalanceKey {
 /**
  * Recomputes the rows of some balances. The caller holds the lock of the index.
  *
- * @param notBeforeMs the job leaves them alone until then; absent: until they are due
+ * @param notBeforeMs the job does not settle the balances before this time; absent: before they are due
  */
 export async function refreshDue(
   client: Queryable,
@@ -50,7 +50,7 @@ export async function computeDue(client: Queryable, keys: readonly BalanceKey[])
         where business_id = k.business_id and live = k.live order by to_sequence desc limit 1
       ) s on true
       cross join lateral (
-        -- Content and transaction of each event are looked up one by one, up to the first unsettled one.
+        -- The outbox row and transaction of each event are looked up one by one, up to the first unsettled payment.
         select occurred_at from (
           (select a.business_sequence, a.occurred_at from archived_entry a
             cross join lateral (select * from transaction where id = a.subject_id offset 0) t
@@ -127,16 +127,16 @@ export function nameOf({ businessId, live }: BalanceKey): string {
 }
 
 /**
- * Locks the index of what is due until the commit, so that no balance is lost from it:
+ * Locks the index of due balances until the commit, so that no balance is lost from it:
  *
  * - `exclusive`: the follower, the sweep, and changes of terms and holidays, until their commit;
  * - `shared`: a caller that replaces the row of one balance, because a settlement completed or nothing was due.
  *
  * Recompute a row after taking the lock, in a later statement; otherwise we could delete a row that the follower
- * relied on, or compute one from terms that have changed. Rows that are written at the same time under a shared lock
- * can only be too early, which the job corrects.
+ * relied on, or compute a row from outdated terms. Rows that are written concurrently under the shared lock can only be
+ * due too early, which the job corrects.
  *
- * Take it after every lock but the ones on rows of the index: then its holder waits for no settlement.
+ * Take this lock after all others except the row locks of the index, so that its holder never waits for a settlement.
  */
 export async function lockDue(client: Queryable, mode: 'exclusive' | 'shared'): Promise<void> {
   await client.query(

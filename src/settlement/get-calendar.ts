@@ -18,10 +18,10 @@ interface Request {
   readonly month: string
 }
 
-/** What falls due on a day. */
+/** The balances and payments that are due on a day. */
 interface Due {
   readonly balances: bigint
-  /** 0 without a business, like the next one. */
+  /** `transactions` and `grossMinor` are 0 if no business is requested. */
   readonly transactions: bigint
   readonly grossMinor: bigint
 }
@@ -31,7 +31,7 @@ export interface CalendarDay {
   /** YYYY-MM-DD */
   readonly day: string
   readonly isWorkingDay: boolean
-  /** Empty if it is no holiday. */
+  /** Empty if the day is not a holiday. */
   readonly holidayName: string
   readonly settled: SettledDay | undefined
   readonly due: Due
@@ -41,7 +41,7 @@ interface SettlementCalendar {
   readonly days: readonly CalendarDay[]
   /** Only settlements that started since then count; undefined: all of the month. */
   readonly settledFromMs: number | undefined
-  /** Whether more is unsettled than was read. */
+  /** Whether not all unsettled payments or due balances were read. */
   readonly isDueCut: boolean
 }
 
@@ -83,7 +83,7 @@ export async function getSettlementCalendar(
   })
 }
 
-/** Whose settlements. */
+/** The businesses and mode whose settlements are read; undefined: all businesses. */
 interface Scope {
   readonly live: boolean
   readonly businessIds: readonly string[] | undefined
@@ -131,16 +131,16 @@ function textOf(day: number): string {
   return new Date(day * DAY_MS).toISOString().slice(0, 10)
 }
 
-/** How many settlements, unsettled payments and due balances a calendar reads at most. */
+/** The most settlements, unsettled payments and due balances that a calendar reads. */
 const SETTLEMENTS_MAX = 100_000
 
 const PAYMENTS_MAX = 50_000
 
 const BALANCES_MAX = 100_000
 
-/** What was settled on a day. */
+/** The settlements that started on a day. */
 interface SettledDay {
-  /** Since 1 January 1970. */
+  /** Days since 1 January 1970. */
   readonly day: number
   readonly settlements: bigint
   readonly transactions: bigint
@@ -152,8 +152,8 @@ interface SettledDay {
 /**
  * Sums the settlements of a period by the day on which they started, the latest ones first.
  *
- * @param ids the ids of the first settlement of the period and of the first one after it
- * @returns `fromMs`: only settlements that started since then were read; undefined: all of the period
+ * @param ids the smallest settlement ids of the period (`first`) and after it (`after`)
+ * @returns `fromMs`: only settlements that started since then were read; undefined: all settlements of the period
  */
 async function sumSettled(
   on: Queryable,
@@ -192,7 +192,7 @@ async function sumSettled(
 
 /** Unsettled payments of a balance that are due at the same time. */
 interface UnsettledPart {
-  /** When the first of them was recorded. */
+  /** When the first of the payments was recorded. */
   readonly recordedAtMs: number
   readonly count: bigint
   readonly grossMinor: bigint
@@ -201,7 +201,7 @@ interface UnsettledPart {
 /**
  * Sums the oldest unsettled payments of a balance by the day, in parts before and after the cut-off.
  *
- * @returns `isCut`: there are more
+ * @returns `isCut`: whether there are more
  */
 async function sumUnsettled(
   on: Queryable,
@@ -253,13 +253,13 @@ async function sumUnsettled(
   return { parts, isCut: parts.reduce((sum, { count }) => sum + count, 0n) > PAYMENTS_MAX }
 }
 
-/** How many balances have their oldest unsettled payment due on a day. */
+/** The number of balances whose oldest unsettled payment is due on a day. */
 interface DueDay {
   readonly day: number
   readonly balances: bigint
 }
 
-/** @param beforeMs the end of the period: what is due earlier counts too */
+/** @param beforeMs the end of the period; balances that were due before the period count too */
 async function countDue(
   on: Queryable,
   { live, businessIds }: Scope,

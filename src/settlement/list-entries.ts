@@ -98,7 +98,9 @@ async function balanceAt(pool: Queryable, key: BalanceKey, sequence: bigint): Pr
 }
 
 function parsePageStart(key: readonly string[]): PageStart {
-  if (!key.every((part) => /^-?\d{1,18}$/.test(part))) throw invalidPageToken()
+  const [sequence, minor] = [/^-?\d{1,18}$/, /^-?\d{1,38}$/]
+  // Two sequence numbers and three sums, which may be larger than an int64.
+  if (!key.every((part, at) => (at < 2 ? sequence : minor).test(part))) throw invalidPageToken()
   const [after = 0n, upTo = 0n, pendingMinor = 0n, availableMinor = 0n, feesMinor = 0n] =
     key.map(BigInt)
   return { after, upTo, opening: { pendingMinor, availableMinor, feesMinor } }
@@ -131,7 +133,7 @@ interface Row extends BalanceRow {
   session_id: string | null
 }
 
-/** How many events a page scans, including events that moved no money, such as new accounts. */
+/** The most events that a page scans, including events that moved no money, such as new accounts. */
 const EVENTS_MAX = 1_000
 
 /** A range of sequence numbers of a business and mode: `after` exclusive, `upTo` inclusive. */

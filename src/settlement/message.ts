@@ -1,6 +1,5 @@
 import { create } from '@bufbuild/protobuf'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
-import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
 import {
   type Balance as BalanceMessage,
   BalanceSchema,
@@ -9,7 +8,6 @@ import {
   Schedule as ScheduleMessage,
   SettlementDaySchema,
   type Settlement as SettlementMessage,
-  SettlementPayoutSchema,
   SettlementSchema,
   SettlementStatus as StatusMessage,
   type Terms as TermsMessage,
@@ -18,7 +16,7 @@ import {
 import { assert } from '../core/errors.ts'
 import { CURRENCY } from '../core/money.ts'
 import { encodeEvent } from '../events/message.ts'
-import { toInt64 } from '../protobuf/values.ts'
+import { toInt64, toOptionalTimestamp } from '../protobuf/values.ts'
 import type { CalendarDay } from './get-calendar.ts'
 import type { Entry } from './list-entries.ts'
 import { SCHEDULES } from './schedule.ts'
@@ -31,36 +29,23 @@ import {
 } from './settlement.ts'
 import type { Terms } from './terms.ts'
 
-/** @param payout how it is paid out to a bank account; undefined: it need not be, or that is not shown */
+/** @param payout how the settlement is paid out to a bank account; undefined: it is not paid out, or not shown */
 export function toSettlementMessage(
   settlement: Settlement,
   payout?: SettlementPayout,
 ): SettlementMessage {
-  const { completedAtMs } = settlement
   return create(SettlementSchema, {
-    id: settlement.id,
-    businessId: settlement.businessId,
-    live: settlement.live,
+    ...settlement,
     requestId: settlement.idempotencyKey,
     status: StatusMessage[settlement.status],
-    forced: settlement.forced,
     cutOffAt: timestampFromMs(settlement.cutOffAtMs),
-    transactionCount: settlement.transactionCount,
-    grossMinor: settlement.grossMinor,
-    feesMinor: settlement.feesMinor,
-    splitsMinor: settlement.splitsMinor,
     netMinor: netOf(settlement),
     currency: CURRENCY,
     startedAt: timestampFromMs(settlement.startedAtMs),
-    ...(completedAtMs !== undefined && { completedAt: timestampFromMs(completedAtMs) }),
+    completedAt: toOptionalTimestamp(settlement.completedAtMs),
     percentDone: percentDone(settlement),
-    ...(payout && { payout: toPayoutMessage(payout) }),
+    ...(payout && { payout: { ...payout, nextAt: toOptionalTimestamp(payout.nextAtMs) } }),
   })
-}
-
-function toPayoutMessage({ payoutId, detail, nextAtMs }: SettlementPayout) {
-  const nextAt = nextAtMs === undefined ? {} : { nextAt: timestampFromMs(nextAtMs) }
-  return create(SettlementPayoutSchema, { payoutId, detail, ...nextAt })
 }
 
 /** The SETTLEMENT_COMPLETED event, encoded without its position in the event log. */
@@ -69,7 +54,7 @@ export function encodeSettlementEvent(
   eventId: string,
   occurredAtMs: number,
 ): Uint8Array {
-  const event = create(EventSchema, {
+  return encodeEvent({
     id: eventId,
     businessId: settlement.businessId,
     kind: 'SETTLEMENT_COMPLETED',
@@ -77,10 +62,9 @@ export function encodeSettlementEvent(
     live: settlement.live,
     payload: { case: 'settlement', value: toSettlementMessage(settlement) },
   })
-  return encodeEvent(event)
 }
 
-/** @param reservedMinor what is reserved for payouts; a statement does not show it */
+/** @param reservedMinor the sum that is reserved for payouts; a statement does not show it */
 export function toBalanceMessage(balance: Balance, reservedMinor = 0n): BalanceMessage {
   return create(BalanceSchema, {
     pendingMinor: toInt64(balance.pendingMinor),
@@ -106,7 +90,7 @@ export function toDayMessage({ day, isWorkingDay, holidayName, settled, due }: C
   })
 }
 
-/** The sums of several settlements, or of one that is not made yet. */
+/** The sums of several settlements, or of the preview of one. */
 export function toTotals(sums: Parameters<typeof netOf>[0]) {
   return {
     grossMinor: toInt64(sums.grossMinor),
@@ -130,15 +114,10 @@ export function toEntryMessage(entry: Entry): EntryMessage {
   const settles = isSettlement(entry.kind)
   const pays = isPayout(entry.kind)
   return create(EntrySchema, {
-    sequence: entry.sequence,
-    kind: entry.kind,
+    ...entry,
     bookedAt: timestampFromMs(entry.bookedAtMs),
     transactionId: settles || pays ? '' : entry.subjectId,
-    sessionId: entry.sessionId,
     settlementId: settles ? entry.subjectId : '',
-    pendingMinor: entry.pendingMinor,
-    availableMinor: entry.availableMinor,
-    feesMinor: entry.feesMinor,
     payoutId: pays ? entry.subjectId : '',
   })
 }

@@ -1,9 +1,10 @@
 import type { Pool } from 'pg'
+import type { BusinessScope } from '../auth/caller.ts'
 import { registerSampledGauges } from '../core/sampled-gauges.ts'
-import { bindValues } from '../postgres/bind-values.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import type { Database } from '../postgres/orm.ts'
 import type { Runtime } from '../postgres/runtime.ts'
+import { bindValues } from '../postgres/statement.ts'
 import { SettlementEntity, SettlementRequestEntity } from './settlement.entity.ts'
 import type { BalanceKey } from './settlement.ts'
 
@@ -14,20 +15,14 @@ interface OverdueBalance extends BalanceKey {
   readonly failures: number
 }
 
-/** Which balances; undefined: all. */
-interface OverdueFilter {
-  readonly businessIds: readonly string[] | undefined
-  readonly live: boolean | undefined
+/** Selects balances; undefined: all. */
+interface OverdueFilter extends BusinessScope {
   /** Due before this time. */
   readonly byMs: number
 }
 
-/** A place in the list. */
-interface Place {
-  readonly dueAtMs: number
-  readonly businessId: string
-  readonly live: boolean
-}
+/** A position in the list. */
+type Place = Omit<OverdueBalance, 'failures'>
 
 const FIRST: Place = { dueAtMs: 0, businessId: '', live: false }
 
@@ -47,7 +42,7 @@ export async function listOverdue(
   return rows
 }
 
-/** How many there are, up to a bound. */
+/** Counts overdue balances, up to `max`. */
 export async function countOverdueBalances(
   on: Queryable,
   filter: OverdueFilter,
@@ -81,7 +76,7 @@ function conditionsOf({ businessIds, live, byMs }: OverdueFilter, after: Place, 
   return { where, values }
 }
 
-/** The balance that is due first; undefined: nothing waits for settlement. */
+/** The balance that is due first; undefined: no balance waits for settlement. */
 export async function findFirstDue(
   on: Queryable,
   { businessIds, live }: { readonly businessIds: readonly string[] | undefined; live: boolean },
@@ -90,7 +85,7 @@ export async function findFirstDue(
   return first
 }
 
-/** After every time that a payment is due. */
+/** Later than the due time of any payment. */
 const FAR_MS = Date.UTC(2200, 0)
 
 /** Registers the gauge of how long the most overdue balance has waited for its settlement. */
@@ -111,7 +106,7 @@ export function registerSettlementMetrics({
   ])
 }
 
-/** How much should have been settled, or completed, by a time. */
+/** The balances, settlements and requests that should have been settled or completed by a time. */
 interface Overdue {
   /** Balances without a settlement. */
   readonly balances: number
@@ -145,7 +140,7 @@ export async function oldestUnsettledAt(
   { businessId, live }: BalanceKey,
 ): Promise<number | undefined> {
   const { rows } = await on.query<{ atMs: number }>(
-    // Up to the last settlement, everything is settled.
+    // Everything up to the end of the last settlement is settled.
     `with settled as materialized (
         select coalesce((select scanned_sequence from settlement
           where business_id = $1 and live = $2 order by to_sequence desc limit 1),

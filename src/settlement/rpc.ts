@@ -4,7 +4,7 @@ import type { SettlementService } from '../../gen/inflow/settlement/v1/settlemen
 import { actorOf, restrictionOf } from '../auth/caller.ts'
 import { assert } from '../core/errors.ts'
 import { CURRENCY } from '../core/money.ts'
-import { fromTimestamp, isLive } from '../protobuf/values.ts'
+import { fromTimestamp, isLive, toOptionalTimestamp } from '../protobuf/values.ts'
 import { addHoliday, getTerms, listHolidays, removeHoliday, updateTerms } from './change-terms.ts'
 import { getBalance, listSettlements } from './get-balance.ts'
 import { getSettlementCalendar } from './get-calendar.ts'
@@ -18,14 +18,13 @@ import {
   toTermsMessage,
   toTotals,
 } from './message.ts'
-import { previewSettlement } from './runs/preview-settlement.ts'
 import type { SettlementContext } from './runs/run-settlement.ts'
-import { settle } from './runs/settle.ts'
+import { previewSettlement, settle } from './runs/settle.ts'
 import type { FindSettlementPayouts } from './settlement.ts'
 import type { VerifyPayouts } from './verify-balance.ts'
 import { verifyLedger } from './verify-ledger.ts'
 
-/** What the domain of payouts, which is above this one, knows of settlements and balances. */
+/** The functions that this domain needs from the payouts domain, which depends on this one. */
 export interface PayoutsOfSettlements {
   readonly verifyPayouts: VerifyPayouts
   readonly findPayouts: FindSettlementPayouts
@@ -49,18 +48,15 @@ export function createSettlementRpc(
     async previewSettlement(request, { signal }) {
       const { businessId, force } = request
       const key = { businessId, live: isLive(request) }
-      // Wait as a settlement does: a payment that was just acknowledged belongs to the preview.
+      // Wait as `settle` does, so that the preview includes a payment that was just acknowledged.
       await dependencies.awaitNumbers(key, signal)
       const preview = await previewSettlement(dependencies, { ...key, force })
-      const { nextSettlementAtMs } = preview
       return {
         transactionCount: preview.transactionCount,
         ...toTotals(preview),
         currency: CURRENCY,
         cutOffAt: timestampFromMs(preview.cutOffAtMs),
-        ...(nextSettlementAtMs !== undefined && {
-          nextSettlementAt: timestampFromMs(nextSettlementAtMs),
-        }),
+        nextSettlementAt: toOptionalTimestamp(preview.nextSettlementAtMs),
       }
     },
     async listSettlements({ from, to, ...list }, { values }) {
@@ -81,7 +77,7 @@ export function createSettlementRpc(
       const { days, settledFromMs, isDueCut } = await getSettlementCalendar(dependencies, request)
       return {
         days: days.map(toDayMessage),
-        ...(settledFromMs !== undefined && { settlementsFrom: timestampFromMs(settledFromMs) }),
+        settlementsFrom: toOptionalTimestamp(settledFromMs),
         dueIncomplete: isDueCut,
         currency: CURRENCY,
       }

@@ -67,11 +67,7 @@ export const SettlementRequestEntity = defineEntity({
   },
   uniques: [{ properties: ['businessId', 'live', 'idempotencyKey'] }],
   indexes: [
-    {
-      name: 'settlement_request_open_index',
-      expression: (columns, _table, indexName) =>
-        `create index ${indexName} on "settlement_request" (${columns.id}) where completed_at is null`,
-    },
+    { name: 'settlement_request_open_index', properties: ['id'], where: 'completed_at is null' },
   ],
 })
 
@@ -107,7 +103,7 @@ export const SettlementEntity = defineEntity({
     balancePendingMinor: p.bigint().columnType('numeric(38,0)'),
     balanceAvailableMinor: p.bigint().columnType('numeric(38,0)'),
     balanceFeesMinor: p.bigint().columnType('numeric(38,0)'),
-    /** How many settlements of its request and business were full before it. */
+    /** The number of full settlements of the same request and business before this one. */
     part: p.integer().defaultRaw('0'),
     startedAt: p.datetime(3),
     completedAt: p.datetime(3).nullable(),
@@ -115,16 +111,13 @@ export const SettlementEntity = defineEntity({
   uniques: [
     { properties: ['business', 'live', 'toSequence'] },
     { properties: ['request', 'business', 'part'] },
-  ],
-  indexes: [
-    { properties: ['business', 'live', 'id'] },
-    { properties: ['live', 'id'] },
     {
       name: 'settlement_running_unique',
-      expression: (columns, _table, indexName) =>
-        `create unique index ${indexName} on "settlement" (${columns.business}, ${columns.live}) where status = 'RUNNING'`,
+      properties: ['business', 'live'],
+      where: "status = 'RUNNING'",
     },
   ],
+  indexes: [{ properties: ['business', 'live', 'id'] }, { properties: ['live', 'id'] }],
   checks: [
     { name: 'settlement_status', expression: "status in ('RUNNING', 'COMPLETED')" },
     {
@@ -146,9 +139,9 @@ export const SettlementEntity = defineEntity({
 })
 
 /**
- * The index of what is due: a row for each balance with unsettled payments. `dueAt` is when the oldest of them is due.
- * The job settles the balance from `nextAt` on: a failure postpones it, and so does the claim of an instance. Payments
- * do not write it: see `sweep-due.ts`. No foreign key: it would lock the business for each row.
+ * The index of due balances: a row for each balance with unsettled payments. `dueAt` is when the oldest payment is due. The
+ * job settles the balance from `nextAt` on; a failure or the claim of an instance postpones `nextAt`. Recording a payment
+ * does not write the index: see `sweep-due.ts`. It has no foreign key, which would lock the business for each row.
  */
 export const DueEntity = defineEntity({
   name: 'SettlementDue',
@@ -163,7 +156,7 @@ export const DueEntity = defineEntity({
   },
   indexes: [
     { properties: ['nextAt'] },
-    // For lists of what is due, in pages.
+    // For the pages of lists of due balances.
     { properties: ['dueAt', 'businessId', 'live'] },
   ],
 })
@@ -177,7 +170,7 @@ export const SweepEntity = defineEntity({
     nextAt: p.datetime(3),
     afterBusinessId: p.text(),
     afterLive: p.boolean(),
-    /** Whether due times changed, or events are missing. Repairs are then expected, and not logged as errors. */
+    /** Whether due times have changed or events are missing, so that repairs are expected and not logged as errors. */
     isExpected: p.boolean(),
   },
   checks: [{ name: 'settlement_sweep_one_row', expression: 'id = 1' }],

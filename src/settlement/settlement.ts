@@ -31,19 +31,19 @@ export function toBalance({ pending_minor, available_minor, fees_minor }: Balanc
 }
 
 /** The states of a settlement: RUNNING ──▶ COMPLETED. */
-export type SettlementStatus = 'RUNNING' | 'COMPLETED'
+type SettlementStatus = 'RUNNING' | 'COMPLETED'
 
 /** How a settlement is paid out to a bank account. */
 export interface SettlementPayout {
-  /** The last payout that was requested for it; empty: none was. */
+  /** The last payout that was requested for the settlement; empty: none was requested. */
   readonly payoutId: string
-  /** Why it is not paid out; empty: it is, or its payout is not final. */
+  /** Why the settlement is not paid out; empty: it is paid out, or its payout is not final. */
   readonly detail: string
-  /** When it is tried again; undefined: it is not, or nothing is wrong. */
+  /** When the payout is tried again; undefined: it is not tried again, or there is no obstacle. */
   readonly nextAtMs: number | undefined
 }
 
-/** Finds how settlements are paid out, by their ids. The domain of payouts, which is above this one, has it. */
+/** Finds how settlements are paid out, by their ids. The payouts domain, which depends on this one, implements it. */
 export type FindSettlementPayouts = (
   on: Queryable,
   settlementIds: readonly string[],
@@ -52,7 +52,7 @@ export type FindSettlementPayouts = (
 /** The current state of a settlement. */
 export interface Settlement extends BalanceKey, Fee {
   readonly id: string
-  /** The stored request that started it; empty: the schedule did. */
+  /** The stored request that started the settlement; empty: the schedule started it. */
   readonly requestId: string
   /** The id that the caller gave that request; empty: the schedule started it. */
   readonly idempotencyKey: string
@@ -74,7 +74,7 @@ export interface Settlement extends BalanceKey, Fee {
   readonly completedAtMs: number | undefined
 }
 
-/** What is added to the available balance. */
+/** The amount that a settlement adds to the available balance. */
 export function netOf({
   grossMinor,
   feesMinor,
@@ -85,8 +85,7 @@ export function netOf({
 
 /**
  * A settlement whose payments reach this sum, in kobo, is full: it ends with that batch, before the end of its range,
- * and the next settlement continues from there. So its totals and its event fit into an int64, whatever payments there
- * are.
+ * and the next settlement continues from there. So its totals always fit into an int64.
  */
 export const FULL_MINOR = 2n ** 62n
 

@@ -35,7 +35,7 @@ export function createSettlements(runtime: Runtime, payouts: PayoutsOfSettlement
     rpc: createSettlementRpc(context, payouts),
     start: job.start,
     stop: job.stop,
-    /** Returns, for each of some businesses, a function from the time a payment was recorded to when it is settled. */
+    /** Returns for each business a function from the time when a payment was recorded to the time when it is settled. */
     settlesAtOf: async (businessIds: ReadonlySet<string>) => {
       const [only, ...others] = businessIds
       if (only !== undefined && others.length === 0) {
@@ -52,9 +52,9 @@ export function createSettlements(runtime: Runtime, payouts: PayoutsOfSettlement
 /** Settles payments by the schedule. */
 interface SettlementJob extends Pick<Loop, 'start' | 'stop'> {
   /**
-   * One run, until the signal aborts: completes unfinished settlements and settles what is due.
+   * One run, until the signal aborts: completes unfinished settlements and settles due balances.
    *
-   * @throws if a balance could not be settled; all others are settled nevertheless
+   * @throws if a balance could not be settled; the other balances are settled anyway
    */
   run(signal?: AbortSignal): Promise<void>
 }
@@ -64,8 +64,8 @@ const EVERY_MS = 5_000
 
 /**
  * Every instance runs this job. The lock of a balance lets one instance at a time start a
- * settlement, and the row lock of a settlement lets one at a time process it: instances share the
- * work, and none of it is done twice.
+ * settlement, and the row lock of a settlement lets one instance at a time process it. So instances
+ * share the work, and no work is done twice.
  */
 export function createSettlementJob(context: SettlementContext): SettlementJob {
   const { clock, log } = context
@@ -80,7 +80,7 @@ export function createSettlementJob(context: SettlementContext): SettlementJob {
       do progress = await advanceSettlements(run)
       while (progress === 'more' && shouldContinue() && clock.now() < untilMs)
       const nowMs = clock.now()
-      // Until then, the call that made the request may still be processing it.
+      // The call that made a younger request may still be processing it.
       progress = leastProgress(progress, await resumeRequests(run, nowMs - CALL_MAX_MS))
       progress = leastProgress(progress, await settleDue(run, nowMs + EVERY_MS))
     } while (progress === 'more' && shouldContinue())

@@ -15,20 +15,20 @@ import {
 } from './due-index.ts'
 import type { BalanceKey } from './settlement.ts'
 
-/** Between the end of a sweep and the next one. */
+/** The time between the end of a sweep and the start of the next one. */
 const EVERY_MS = HOUR_MS
 
-/** The balances of one transaction, and the transactions of one call. */
+/** The most balances that one transaction checks, and the most transactions of one call. */
 const BALANCES_MAX = 200
 const PAGES_MAX = 20
 
-/** A payment that is older than this has its number, and the follower has read it. */
+/** The follower has certainly read the events of payments that are older than this. */
 const FOLLOWED_AFTER_MS = 60_000
 
 /**
- * Compares the index of what is due with all balances, some pages at each call, and repairs it: once an hour, in case a
- * row was lost, and when `requestSweep` has requested it. One instance does it at a time. A repair without a
- * known reason is logged.
+ * Compares the index of due balances with all balances, some pages at each call, and repairs it. A sweep runs once an hour,
+ * in case a row was lost, and when `requestSweep` has requested it. One instance sweeps at a time. A repair without
+ * a known reason is logged.
  */
 export async function sweepDue(runtime: Runtime): Promise<void> {
   const { database, clock, log } = runtime
@@ -63,7 +63,7 @@ async function isSweepDue(client: Queryable, nowMs: number): Promise<boolean> {
   return rows[0]?.is_due ?? false
 }
 
-/** The place of a sweep that is due; undefined if another instance has just completed it. */
+/** The position of a due sweep; undefined if another instance has just completed the sweep. */
 async function readSweep(client: PoolClient, nowMs: number) {
   const { rows } = await client.query<{
     after_business_id: string
@@ -104,7 +104,7 @@ async function moveSweep(
 async function listPending(client: PoolClient, after: BalanceKey) {
   const { rows } = await client.query<{ business_id: string; live: boolean }>({
     name: 'settlement-pending',
-    // Each key is found in the index from the one before, and the newest sums of each by a look-up.
+    // A loose index scan finds the keys; a look-up finds the newest sums of each key.
     text: `with recursive key as (
         (select business_id, live from event_business_counter
           where (business_id, live) > ($1, $2::boolean) order by business_id, live limit 1)
@@ -123,7 +123,7 @@ async function listPending(client: PoolClient, after: BalanceKey) {
   return { keys, isLast: keys.length < BALANCES_MAX }
 }
 
-/** Corrects the rows of some balances. @returns the balances that were missing, or due too late */
+/** Corrects the rows of some balances. @returns the balances whose row was missing or due too late */
 async function repair(client: PoolClient, keys: readonly BalanceKey[]): Promise<readonly Due[]> {
   if (keys.length === 0) return []
   const due = await computeDue(client, keys)
@@ -137,13 +137,13 @@ async function repair(client: PoolClient, keys: readonly BalanceKey[]): Promise<
   const stored = new Map(
     rows.map((row) => [nameOf({ businessId: row.business_id, live: row.live }), row.due_at_ms]),
   )
-  // A row that is right keeps its failures.
+  // A correct row is not rewritten, so it keeps its failure count.
   const wrong = due.filter((each) => stored.get(nameOf(each)) !== each.dueAtMs)
   if (wrong.length > 0) await upsertDue(client, wrong)
   return wrong.filter((each) => (stored.get(nameOf(each)) ?? Infinity) > each.dueAtMs)
 }
 
-/** The index of what is due, which follows the log. A sweep adds what it may lack. */
+/** The follower of the log that maintains the index of due balances. After a gap, a sweep adds the missing balances. */
 const DUE: LogFollower = {
   name: 'settlement',
   async lock(client) {
@@ -155,9 +155,9 @@ const DUE: LogFollower = {
 }
 
 /**
- * Adds the balances that have payments since the last call to the index of what is due. A balance that
- * is already in it has an older payment, so this writes a row for the first payment after a settlement
- * only. Any instance may call it; the lock of the index admits one at a time.
+ * Adds the balances with new payments to the index of due balances. A balance that is already in the index
+ * has an older payment, so only the first payment after a settlement writes a row. Any instance may call
+ * this; the lock of the index admits one instance at a time.
  *
  * @returns whether it reached the end of the log
  */
@@ -165,7 +165,7 @@ export function followPayments(runtime: Runtime): Promise<boolean> {
   return followLog(runtime, DUE)
 }
 
-/** Adds the balances with payments among some events that the index does not have. @returns how many events there were */
+/** Adds the balances that have payments among some events and are not in the index. @returns the number of events */
 async function addUnlisted(client: PoolClient, after: bigint, upTo: bigint): Promise<bigint> {
   const { rows } = await client.query<{
     events: string

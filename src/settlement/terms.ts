@@ -17,7 +17,7 @@ export interface Fee {
 
 export interface Terms extends Schedule, Fee {}
 
-/** For a business without its own terms: due when the next working day starts, without a fee. */
+/** The terms of a business that has none of its own: payments are due at the start of the next working day, without a fee. */
 export const DEFAULT_TERMS: Terms = {
   schedule: 'WORKING_DAYS',
   workingDays: 1,
@@ -27,8 +27,8 @@ export const DEFAULT_TERMS: Terms = {
   feeCapMinor: 0n,
 }
 
-/** The terms of the businesses that do not use the default terms, read by the client. */
-export async function findTermsOf(
+/** The terms of the businesses that have terms of their own. */
+async function findTermsOf(
   client: Queryable,
   businessIds: ReadonlySet<string>,
 ): Promise<ReadonlyMap<string, Terms>> {
@@ -64,7 +64,7 @@ export async function listHolidaysOf(
   return new Map(rows.map(({ day, name }) => [day, name]))
 }
 
-export async function listAllHolidays(client: Queryable): Promise<string[]> {
+async function listAllHolidays(client: Queryable): Promise<string[]> {
   const { rows } = await client.query<{ day: string }>({
     name: 'holidays',
     text: `select to_char(day, 'YYYY-MM-DD') as day from holiday order by day desc limit 10000`,
@@ -101,7 +101,7 @@ export async function readCalendar(
 
 const CACHED_MAX = 10_000
 
-/** The longest time until a change of terms or holidays shows in due times. */
+/** How long due times may be computed from old terms or holidays. */
 const CACHE_TTL_MS = 2_000
 
 /** Finds the calendar of a business, for queries. Calendars are cached for two seconds. */

@@ -8,35 +8,31 @@ import {
   lastSequenceBefore,
 } from '../events/business-sequences.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
-import {
-  findWrongEventCounts,
-  verifyEvents,
-  verifyShares,
-} from '../transactions/ledger/verify-events.ts'
+import { findWrongEventCounts, verifyEvents, verifyShares } from '../transactions/verify-events.ts'
 import {
   type Discrepancy,
   type Scope,
   type TransactionKey,
   verifyTransactions,
-} from '../transactions/ledger/verify-transactions.ts'
+} from '../transactions/verify-transactions.ts'
 import { readCurrentBalance } from './get-balance.ts'
 import { SETTLEMENT_COLUMNS, type SettlementRow, toSettlement } from './runs/store.ts'
 import { type BalanceKey, BEFORE_ALL, type Settlement } from './settlement.ts'
 
-/** A part of a verification. */
+/** The result of a part of a verification. */
 export interface Part {
   readonly transactions: number
   readonly postings: number
   readonly discrepancies: readonly Discrepancy[]
-  /** More than the discrepancies, if not all are returned. */
+  /** More than `discrepancies.length` if not all discrepancies are returned. */
   readonly discrepancyCount: number
 }
 
 /**
- * Verifies the payouts of a balance, which a domain above this one makes. With an empty business, which the events of
- * unmatched payments have: those that return such payments, which are in no balance.
+ * Verifies the payouts of a balance. The payouts domain, which depends on this one, implements it. With an empty business
+ * id, as the events of unmatched payments have, it verifies the payouts that return unmatched payments.
  *
- * @returns also what their postings add to the balance
+ * @returns the discrepancies, and the sums that the postings of the payouts add to the balance
  */
 export type VerifyPayouts = (
   client: PoolClient,
@@ -51,22 +47,22 @@ export type VerifyPayouts = (
 
 const TRANSACTIONS_MAX = 5_000
 
-/** How many payloads are decoded at once: a few milliseconds of this process. */
+/** How many payloads are decoded without yielding to the event loop, which takes a few milliseconds. */
 const EVENTS_MAX = 500
 const SETTLEMENTS_MAX = 100
 
 /**
- * How far a verification goes back before the point where it continues. Clocks differ, and an event gets its
- * number after its transaction: the events begin earlier than the transactions that they are searched for.
+ * How far a verification starts before the point where it continues, because clocks differ. Events start earlier than
+ * transactions, so that all events of the verified transactions are found.
  */
 const OVERLAP_MS = { transactions: 30 * MINUTE_MS, events: 60 * MINUTE_MS }
 
 /**
- * Verifies a balance in the snapshot of the client's transaction: each transaction against its postings and
- * events, each event against its transaction, each settlement against the payments in its range, its shares of the
- * payments of others against their events, and the sums.
+ * Verifies a balance in the snapshot of the client's transaction. It compares each transaction with its postings and
+ * events, each event with its transaction, each settlement with the payments in its range, the shares of payments of other
+ * businesses with their events, and the sums.
  *
- * @param sinceMs verifies only what was written since then; 0: everything
+ * @param sinceMs verifies only rows that were written since then, and all payouts and shares; 0: everything
  */
 export async function* verifyBalance(
   client: PoolClient,
@@ -74,16 +70,16 @@ export async function* verifyBalance(
   key: BalanceKey,
   sinceMs: number,
 ): AsyncGenerator<Part> {
-  const subject = labelOf(key)
+  const subject = key.live ? key.businessId : `${key.businessId} in test mode`
   const after = await findStart(client, key, sinceMs)
   const scope = { ...key, fromId: firstIdOf(sinceMs) }
   const balance = await readCurrentBalance(client, key)
   const posted = yield* verifyPostings(client, scope)
+  const shares = await verifyShares(client, key)
+  yield found(shares.discrepancies, shares.count)
+  const payouts = await verifyPayouts(client, key)
+  yield found(payouts.discrepancies, payouts.count)
   if (sinceMs === 0) {
-    const shares = await verifyShares(client, key)
-    yield found(shares.discrepancies, shares.count)
-    const payouts = await verifyPayouts(client, key)
-    yield found(payouts.discrepancies, payouts.count)
     const compare = (name: string, recorded: bigint, sum: bigint): Discrepancy[] =>
       recorded === sum
         ? []
@@ -124,7 +120,7 @@ async function findStart(client: PoolClient, key: BalanceKey, sinceMs: number): 
   return lastSequenceBefore(client, key, sinceMs - OVERLAP_MS.events, bounds)
 }
 
-/** The prefix of the ids from a time on; empty: all ids. */
+/** The prefix of the first transaction id to verify; empty: all ids. */
 function firstIdOf(sinceMs: number): string {
   if (sinceMs === 0) return ''
   return newId('txn', Math.max(0, sinceMs - OVERLAP_MS.transactions)).slice(0, 'txn_'.length + 10)
@@ -177,7 +173,7 @@ export function found(discrepancies: readonly Discrepancy[], count = discrepanci
   return { transactions: 0, postings: 0, discrepancies, discrepancyCount: count }
 }
 
-/** The pages of a list. @param read the page after a place; without a `last` place, it is the last one */
+/** The pages of a list. @param read returns the page after a position; a page without `last` is the last page */
 export async function* pagesOf<Place, Page extends { readonly last: Place | undefined }>(
   first: NoInfer<Place>,
   read: (after: Place) => Promise<Page>,
@@ -187,11 +183,6 @@ export async function* pagesOf<Place, Page extends { readonly last: Place | unde
     yield page
     after = page.last
   }
-}
-
-/** "biz_…", or "biz_… in test mode". */
-function labelOf({ businessId, live }: BalanceKey): string {
-  return live ? businessId : `${businessId} in test mode`
 }
 
 /** The time by the database's clock. */
@@ -221,7 +212,7 @@ export async function findNextBalance(
   return rows[0] && { businessId: rows[0].business_id, live: rows[0].live }
 }
 
-/** Which of some settlements a balance does not have. */
+/** Returns the ids that are not settlements of the balance. */
 async function findUnknownSettlements(
   client: PoolClient,
   { businessId, live }: BalanceKey,
@@ -250,7 +241,7 @@ async function listSettlements(
   return rows.map(toSettlement)
 }
 
-/** How many transactions of one settlement are returned. */
+/** The most discrepancies of one settlement that are returned. */
 const DISCREPANCIES_MAX = 100
 
 interface VerifiedRow {
@@ -263,10 +254,9 @@ interface VerifiedRow {
 }
 
 /**
- * Compares a settlement with the payments in the range of events that it has processed: each must be settled
- * with the fee that its terms give and the shares that its account gives, unless it was reversed, and their postings
- * must add up to its totals. A
- * payment that became successful later has its event after that range.
+ * Compares a settlement with the payments in the range of events that it has processed. Each payment must be settled with
+ * the fee of the terms and the shares of its account, unless it was reversed, and the postings must add up to the totals of
+ * the settlement. A payment that became successful later has its event after that range.
  */
 async function verifySettlement(
   client: PoolClient,

@@ -1,13 +1,13 @@
 import type { Pool } from 'pg'
 import { invalidFields } from '../core/errors.ts'
-import { pageTokenOf } from '../postgres/page-token.ts'
+import { pageTokenOf, partsOf } from '../postgres/page-token.ts'
 import {
   type Discrepancy,
   estimateTransactions,
   FIRST_SESSION,
   findOrphanPostings,
   verifySessions,
-} from '../transactions/ledger/verify-transactions.ts'
+} from '../transactions/verify-transactions.ts'
 import type { BalanceKey } from './settlement.ts'
 import {
   findNextBalance,
@@ -22,37 +22,37 @@ import {
 /** The progress of a verification. */
 export interface Verification {
   readonly transactions: number
-  /** About how many there are in all, by the statistics of the database; 0: unknown. */
+  /** The estimated number of all transactions, by the statistics of PostgreSQL; 0: unknown. */
   readonly estimatedTransactions: number
   readonly postings: number
-  /** Found since the previous progress. */
+  /** The discrepancies that were found since the previous progress. */
   readonly discrepancies: readonly Discrepancy[]
-  /** Found in all, including those that were not returned. */
+  /** The number of all discrepancies found so far, including those that were not returned. */
   readonly discrepancyCount: number
   readonly completed: boolean
   /** Where a later verification continues. */
   readonly cursor: string
 }
 
-/** How many discrepancies are returned; the others are only counted. */
+/** The most discrepancies that are returned; further ones are only counted. */
 const REPORTED_MAX = 1_000
 
 const POSTINGS_MAX = 20_000
 
 const SESSIONS_MAX = 20_000
 
-/** The statement timeout: one statement sums all events of a balance. */
+/** The statement timeout. It is long, because one statement sums all events of a balance. */
 const STATEMENT_MS = 600_000
 
-/** The key before all balances. */
+/** A key that sorts before all balances. */
 const FIRST: BalanceKey = { businessId: '', live: false }
 
 /**
- * Recomputes the ledger, one balance after another. Each is read in a snapshot of its own, so payments continue
+ * Recomputes the ledger, one balance after another. Each balance is read in a snapshot of its own, so payments continue
  * and no snapshot is held for longer than one balance takes.
  *
- * @param from the cursor of an earlier verification: after an interruption it continues with the next balance,
- * after a completed one with what was written since it began; empty: verifies everything
+ * @param from the cursor of an earlier verification. If that was interrupted, this one continues with the next balance. If it
+ * completed, this one verifies what was written since it began. Empty: verifies everything.
  * @throws Fault validation_failed (the cursor)
  */
 export async function* verifyLedger(
@@ -137,9 +137,9 @@ async function* verifyAllSessions(pool: Pool): AsyncGenerator<Part> {
 
 /** Where a verification continues. Times by the database's clock, in epoch milliseconds. */
 interface VerificationCursor {
-  /** What was written before was verified earlier. */
+  /** Rows that were written before this time were verified earlier. */
   readonly sinceMs: number
-  /** When this verification began: the next one continues there. */
+  /** When this verification began. The next verification starts from this time. */
   readonly startedAtMs: number
   /** The last balance that was verified; undefined: the verification has not begun. */
   readonly after: BalanceKey | undefined
@@ -168,16 +168,6 @@ function decodeCursor(text: string): VerificationCursor {
   }
   const after = businessId === undefined ? undefined : { businessId, live: live === 'true' }
   return { sinceMs, startedAtMs, after }
-}
-
-function partsOf(text: string): string[] {
-  try {
-    const parts: unknown = JSON.parse(Buffer.from(text, 'base64url').toString())
-    const isText = (part: unknown) => typeof part === 'string' && !part.includes('\0')
-    return Array.isArray(parts) && parts.every(isText) ? parts : []
-  } catch {
-    return []
-  }
 }
 
 /** A time that PostgreSQL and ids can hold. */

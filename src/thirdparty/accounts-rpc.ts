@@ -15,6 +15,7 @@ import type { TimeText } from '../core/clock.ts'
 import { assert } from '../core/errors.ts'
 import { cutPage, readPage } from '../postgres/page-token.ts'
 import type { Runtime } from '../postgres/runtime.ts'
+import type { Semaphore } from '../postgres/semaphore.ts'
 import type { SetSplit } from '../transactions/set-split.ts'
 import {
   readExpiry,
@@ -27,24 +28,18 @@ import {
 } from './message.ts'
 
 export type AccountDependencies = Parameters<typeof updateAccount>[1] &
-  Parameters<typeof closeAccount>[1] & {
+  Omit<Parameters<typeof closeAccount>[1], 'semaphore'> & {
+    /** Limits how many changes hold a connection while they wait for a row or the audit log. */
+    readonly changes: Semaphore
     readonly setSplit: SetSplit
     readonly timeText: TimeText
     readonly bankNames: BankNames
   }
 
-type AccountMethods = Pick<
-  ServiceImpl<typeof ThirdPartyService>,
-  'updateVirtualAccount' | 'upgradeVirtualAccount' | 'closeVirtualAccount' | 'listVirtualAccounts'
->
-
-/** What a business does with its accounts, once they are open. */
-export function createAccountMethods(
-  runtime: Runtime,
-  dependencies: AccountDependencies,
-): AccountMethods {
+/** The methods of a business for its open accounts. */
+export function createAccountMethods(runtime: Runtime, dependencies: AccountDependencies) {
   const { database } = runtime
-  const { setSplit, timeText, bankNames } = dependencies
+  const { changes, setSplit, timeText, bankNames } = dependencies
   const { durablePool, read } = database
   const shown = (account: Parameters<typeof toFullAccount>[0], split: Split | undefined) =>
     toFullAccount(account, split, timeText, bankNames)
@@ -62,10 +57,11 @@ export function createAccountMethods(
         expiresInSeconds: expiresIn,
       }
       const requested = readSplit(request.split)
-      // Before anything is changed.
+      // The split is checked before the account is changed.
       await checkSplit(durablePool, businessId, requested)
-      const account = await updateAccount(runtime, dependencies, key, change, actorOf(context))
-      if (requested !== undefined) await setSplit(key, requested, actorOf(context))
+      const actor = actorOf(context)
+      const account = await changes(() => updateAccount(runtime, dependencies, key, change, actor))
+      if (requested !== undefined) await changes(() => setSplit(key, requested, actor))
       const split = await findSplit(durablePool, account.id)
       return succeed('Account updated', shown(account, split))
     },
@@ -76,12 +72,8 @@ export function createAccountMethods(
         bvn === ''
           ? { idType: idType as IdKind, idNumber, field: 'idNumber' }
           : { idType: 'bvn', idNumber: bvn, field: 'bvn' }
-      const accounts = await attachIdentity(
-        runtime,
-        dependencies,
-        target,
-        identity,
-        actorOf(context),
+      const accounts = await changes(() =>
+        attachIdentity(runtime, dependencies, target, identity, actorOf(context)),
       )
       const splits = await findSplits(
         durablePool,
@@ -100,7 +92,8 @@ export function createAccountMethods(
     async closeVirtualAccount({ reference }, context) {
       const { businessId, live } = callingBusiness(context)
       const key = { businessId, live, reference }
-      const account = await closeAccount(runtime, dependencies, key, actorOf(context))
+      const bounded = { ...dependencies, semaphore: changes }
+      const account = await closeAccount(runtime, bounded, key, actorOf(context))
       const data = shown(account, await findSplit(durablePool, account.id))
       return succeed('Account closed', data)
     },
@@ -119,5 +112,5 @@ export function createAccountMethods(
       const accounts = rows.map((account) => shown(account, listed.splits.get(account.id)))
       return succeed('Accounts retrieved', { accounts, ...toPageToken(nextPageToken) })
     },
-  }
+  } satisfies Partial<ServiceImpl<typeof ThirdPartyService>>
 }

@@ -24,14 +24,19 @@ import type {
 import { toPayerMessage } from '../accounts/message.ts'
 import { NEEDS_APPROVAL, type RequestedSplit } from '../accounts/splits/approvals.ts'
 import type { FeeBearer, ShareNames, Split } from '../accounts/splits/split.ts'
-import type { AccountTerms, AmountRule, RequestedTerms } from '../accounts/terms.ts'
-import { metadataOf, toRequestedTerms } from '../accounts/terms.ts'
+import {
+  type AccountTerms,
+  type AmountRule,
+  metadataOf,
+  type RequestedTerms,
+  toRequestedTerms,
+} from '../accounts/terms.ts'
 import type { BankCode, BankNames, IdKind } from '../banks/bank.ts'
 import type { TimeText } from '../core/clock.ts'
-import { type FieldFault, invalidFields } from '../core/errors.ts'
+import { assert, type FieldFault, invalidFields } from '../core/errors.ts'
 import { CURRENCY, formatAmount, parseAmount, toMajorNumber } from '../core/money.ts'
 import type { Balance } from '../settlement/settlement.ts'
-import type { Settled } from '../transactions/ledger/list-settled.ts'
+import type { Settled } from '../transactions/read-history.ts'
 import {
   PAYMENT_METHOD,
   type ShownTransaction,
@@ -61,7 +66,7 @@ export function toAccountDetails(
   }
 }
 
-/** @param split the one that it has now; undefined: its owner keeps everything */
+/** @param split the current split; undefined: the owner keeps everything */
 export function toVirtualAccount(
   account: Account,
   split: Split | undefined,
@@ -86,7 +91,7 @@ export function toVirtualAccount(
   })
 }
 
-/** As `toVirtualAccount`, with what look-ups show besides. */
+/** As `toVirtualAccount`, with the additional fields of look-ups. */
 export function toFoundAccount(
   account: Account,
   split: Split | undefined,
@@ -98,24 +103,13 @@ export function toFoundAccount(
   return Object.assign(shown, { merchantReference, status, customer: `${firstName} ${lastName}` })
 }
 
-/** The same as one of several accounts of its customer. */
-export function toCustomerAccount(found: VirtualAccount): CustomerAccount {
-  const { reference, account, meta, terms, metadata, split } = found
+/** Converts a found account to an account of a customer's list. */
+export function toCustomerAccount({ $typeName: _, ...found }: VirtualAccount): CustomerAccount {
   const { merchantReference = '', status = '', customer = '' } = found
-  return create(CustomerAccountSchema, {
-    reference,
-    account,
-    merchantReference,
-    status,
-    customer,
-    ...(meta && { meta }),
-    ...(terms && { terms }),
-    ...(metadata && { metadata }),
-    ...(split && { split }),
-  })
+  return create(CustomerAccountSchema, { ...found, merchantReference, status, customer })
 }
 
-/** As `toVirtualAccount`, with what only lists and responses to changes show. */
+/** As `toVirtualAccount`, with the fields that only lists and responses to changes have. */
 export function toFullAccount(
   account: Account,
   split: Split | undefined,
@@ -128,7 +122,7 @@ export function toFullAccount(
   return Object.assign(shown, { merchantReference, status, meta })
 }
 
-/** A literal with `$typeName`: `create()` uses reflection, which was the most expensive part of a look-up. */
+/** Returns a literal with `$typeName`, because `create()` uses reflection, which was the most expensive part of a look-up. */
 export function toTransaction(
   transaction: ShownTransaction,
   timeText: TimeText,
@@ -202,7 +196,7 @@ export function toPageToken(nextPageToken: string): { readonly nextPageToken?: s
   return nextPageToken === '' ? {} : { nextPageToken }
 }
 
-/** @param reservedMinor what is reserved for payouts; undefined in a statement, which does not show it */
+/** @param reservedMinor the amount reserved for payouts; undefined in a statement, which does not show it */
 export function toBalance(balance: Balance, reservedMinor?: bigint): BalanceMessage {
   return create(BalanceSchema, {
     pending: toMajorNumber(balance.pendingMinor),
@@ -216,7 +210,7 @@ export function toBalance(balance: Balance, reservedMinor?: bigint): BalanceMess
 /**
  * @param request a validated request
  * @returns undefined for a permanent account
- * @throws Fault validation_failed (an expiry that is no time, or a payer's name)
+ * @throws Fault validation_failed (an invalid expiry, or a payer's name)
  */
 function readTerms(
   request: GenerateVirtualAccountRequest,
@@ -233,7 +227,7 @@ function readTerms(
   })
 }
 
-/** @throws Fault validation_failed (it is no time) */
+/** @throws Fault validation_failed (the text is not a time) */
 export function readExpiry(text: string, timeText: TimeText): number {
   const atMs = timeText.parse(text)
   if (atMs !== undefined) return atMs
@@ -264,7 +258,7 @@ export function readSplit(message: SplitMessage | undefined): RequestedSplit | u
   if (message === undefined) return undefined
   const recipients = message.recipients.map(({ businessId, percentage, amount }) => ({
     businessId,
-    // A percentage with two decimals is a number of basis points, as naira are of kobo.
+    // A percentage with two decimals parses to basis points, as an amount in naira parses to kobo.
     basisPoints: percentage === '' ? undefined : Number(parseAmount(percentage)),
     fixedMinor: amount === '' ? undefined : parseAmount(amount),
   }))
@@ -303,4 +297,11 @@ export function readTimes<Field extends string>(
   })
   if (faults.length > 0) throw invalidFields(faults)
   return Object.fromEntries(times)
+}
+
+/** @param amount a validated amount */
+export function toAmountMinor(amount: string): bigint {
+  const amountMinor = parseAmount(amount)
+  assert(amountMinor, 'validation requires an amount greater than 0')
+  return amountMinor
 }

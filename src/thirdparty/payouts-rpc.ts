@@ -8,8 +8,8 @@ import type { ThirdPartyService } from '../../gen/inflow/thirdparty/v2/third_par
 import { actorOf, callingBusiness } from '../auth/caller.ts'
 import type { BankCode } from '../banks/bank.ts'
 import type { TimeText } from '../core/clock.ts'
-import { assert, Fault, invalidFields } from '../core/errors.ts'
-import { CURRENCY, parseAmount, toMajorNumber } from '../core/money.ts'
+import { Fault, invalidFields } from '../core/errors.ts'
+import { CURRENCY, toMajorNumber } from '../core/money.ts'
 import { createPayout } from '../payouts/create-payout.ts'
 import { cancelPayout } from '../payouts/decide-payout.ts'
 import { getByReference, listInstitutions, listPayouts } from '../payouts/list-payouts.ts'
@@ -18,29 +18,18 @@ import { refundTransaction } from '../payouts/refund-transaction.ts'
 import type { PayoutContext } from '../payouts/reserve-payout.ts'
 import { resolveName } from '../payouts/resolve-name.ts'
 import { findIdBySession } from '../transactions/find-transactions.ts'
-import { readTimes, succeed, toPageToken } from './message.ts'
+import { readTimes, succeed, toAmountMinor, toPageToken } from './message.ts'
 
 export interface PayoutDependencies {
   readonly payouts: PayoutContext
   readonly timeText: TimeText
 }
 
-type PayoutMethods = Pick<
-  ServiceImpl<typeof ThirdPartyService>,
-  | 'listBanks'
-  | 'resolveAccountName'
-  | 'createPayout'
-  | 'getPayout'
-  | 'listPayouts'
-  | 'cancelPayout'
-  | 'refundTransaction'
->
-
 /**
- * What a business does with its money by a key. Authentication admits only keys with the scope `payouts` that are bound
- * to addresses. A payout is not approved here: the key that requested it would do it.
+ * The methods of a business for payouts and refunds. Authentication admits only keys with the scope `payouts` that are bound
+ * to addresses. There is no method to approve a payout, because the key that requested it could then approve it.
  */
-export function createPayoutMethods({ payouts, timeText }: PayoutDependencies): PayoutMethods {
+export function createPayoutMethods({ payouts, timeText }: PayoutDependencies) {
   const { database, institutions } = payouts
   const shown = (payout: Payout) => toPayout(payout, timeText)
   return {
@@ -63,7 +52,7 @@ export function createPayoutMethods({ payouts, timeText }: PayoutDependencies): 
       const { businessId, live } = callingBusiness(context)
       const { reference, bankCode, accountNumber, accountName, resolution, narration } = request
       const account = { bankCode, accountNumber, accountName, field: '' }
-      const amountMinor = readAmount(request.amount)
+      const amountMinor = toAmountMinor(request.amount)
       const requested = { businessId, live, reference, amountMinor, account, resolution, narration }
       const { payout, replayed } = await inRestNames(() =>
         createPayout(payouts, requested, actorOf(context)),
@@ -84,12 +73,8 @@ export function createPayoutMethods({ payouts, timeText }: PayoutDependencies): 
         businessIds: [businessId],
         live,
         statuses: status === '' ? [] : [status as PayoutStatus],
-        purpose: undefined,
         fromMs: times.from,
         toMs: times.to,
-        transactionId: '',
-        accountNumber: '',
-        batchId: '',
         pageSize,
         pageToken,
       }
@@ -113,7 +98,7 @@ export function createPayoutMethods({ payouts, timeText }: PayoutDependencies): 
       const key = { businessId, live, sessionId, bank }
       const refund = {
         transactionId: await findIdBySession(database.durablePool, key),
-        amountMinor: request.amount === '' ? 0n : readAmount(request.amount),
+        amountMinor: request.amount === '' ? 0n : toAmountMinor(request.amount),
         reason,
         account: bankCode === '' ? undefined : { bankCode, accountNumber, accountName, field: '' },
         reference,
@@ -126,37 +111,30 @@ export function createPayoutMethods({ payouts, timeText }: PayoutDependencies): 
       const refundable = toMajorNumber(refundableMinor)
       return succeed('Refund requested', Object.assign(shown(payout), { refundable }))
     },
-  }
-}
-
-/** @param amount a validated amount */
-function readAmount(amount: string): bigint {
-  const amountMinor = parseAmount(amount)
-  assert(amountMinor, 'validation requires an amount greater than 0')
-  return amountMinor
+  } satisfies Partial<ServiceImpl<typeof ThirdPartyService>>
 }
 
 function stateReplay({ responseHeader }: HandlerContext): void {
   responseHeader.set('idempotent-replayed', 'true')
 }
 
-/** What the fields that the use cases name are called in REST. */
+/** The names in REST of the fields that use cases name. */
 const REST_NAMES: ReadonlyMap<string, string> = new Map([
   ['amountMinor', 'amount'],
   ['bankCode', 'bank_code'],
   ['accountNumber', 'account_number'],
   ['accountName', 'account_name'],
   ['pageToken', 'page_token'],
-  // The payer of a refund, whose account the request may state.
+  // A refund may state the account of its payer.
   ['beneficiary', 'account_number'],
   ['beneficiary.bankCode', 'bank_code'],
   ['beneficiary.accountNumber', 'account_number'],
 ])
 
-/** A field that requests do not have here: the key states the business. */
+/** A field that requests do not have here, because the key determines the business. */
 const ABSENT = 'businessId'
 
-/** Does something whose faults name the fields as REST does. */
+/** Runs a use case, and renames the fields of its faults to their names in REST. */
 async function inRestNames<Result>(run: () => Promise<Result>): Promise<Result> {
   try {
     return await run()

@@ -11,7 +11,7 @@ import { CustomerAccountsSchema } from '../../gen/inflow/thirdparty/v2/thirdpart
 import { type StoredAccount, toVerification } from '../accounts/account.ts'
 import type { CreateAccountCall } from '../accounts/create-account.ts'
 import { type AccountKey, getAccount, getAccountsOfCustomer } from '../accounts/get-account.ts'
-import { checkSplit } from '../accounts/splits/approvals.ts'
+import { checkRecipients } from '../accounts/splits/approvals.ts'
 import type { Split } from '../accounts/splits/split.ts'
 import { findSplit, findSplits } from '../accounts/splits/split-store.ts'
 import {
@@ -23,8 +23,8 @@ import {
 } from '../auth/caller.ts'
 import type { BankCode, BankNames } from '../banks/bank.ts'
 import type { TimeText } from '../core/clock.ts'
-import { assert, Fault, invalidFields } from '../core/errors.ts'
-import { CURRENCY, parseAmount, toMajorNumber } from '../core/money.ts'
+import { Fault, invalidFields } from '../core/errors.ts'
+import { CURRENCY, toMajorNumber } from '../core/money.ts'
 import { type PaymentTrace, paymentTraceOf } from '../core/tracing.ts'
 import { readLogState } from '../events/log-state.ts'
 import { endpointKindFaults } from '../events/message.ts'
@@ -32,20 +32,17 @@ import { readBusinessLog } from '../events/read-log.ts'
 import type { Database } from '../postgres/orm.ts'
 import { cutPage, readPage } from '../postgres/page-token.ts'
 import type { Runtime } from '../postgres/runtime.ts'
+import type { Semaphore } from '../postgres/semaphore.ts'
 import { getBalance, listSettlements } from '../settlement/get-balance.ts'
 import { type EntryPage, listEntries } from '../settlement/list-entries.ts'
 import { isPayout, isSettlement } from '../settlement/message.ts'
 import { netOf, type Settlement } from '../settlement/settlement.ts'
-import { createGetShown } from '../transactions/find-transactions.ts'
-import { listSettled } from '../transactions/ledger/list-settled.ts'
+import { createGetShown, findIdBySession } from '../transactions/find-transactions.ts'
 import { type ListTransactions, listTransactions } from '../transactions/list-transactions.ts'
+import { listSettled } from '../transactions/read-history.ts'
 import type { ShownTransaction, TransactionStatus } from '../transactions/transaction.ts'
-import {
-  acceptPayment,
-  type DecisionDependencies,
-  returnPayment,
-} from '../transactions/variance/decide-held.ts'
-import { findHeldId, listHeldPayments } from '../transactions/variance/list-held.ts'
+import { acceptPayment, returnPayment } from '../transactions/variance/decide-held.ts'
+import { listHeldPayments } from '../transactions/variance/list-held.ts'
 import { createToEventBody } from '../webhooks/sender/body.ts'
 import { type AccountDependencies, createAccountMethods } from './accounts-rpc.ts'
 import {
@@ -53,6 +50,7 @@ import {
   readTimes,
   succeed,
   toAccountDetails,
+  toAmountMinor,
   toBalance,
   toCustomerAccount,
   toFoundAccount,
@@ -75,7 +73,7 @@ interface Dependencies
   readonly timeText: TimeText
   readonly bankNames: BankNames
   readonly createAccount: CreateAccountCall
-  readonly decisions: DecisionDependencies
+  readonly decisions: Semaphore
 }
 
 /** The API of external businesses; every call is scoped to its key's business and mode. */
@@ -98,7 +96,9 @@ export function createThirdPartyRpc(
       const { businessId, live } = callingBusiness(context)
       const { reference } = request
       const details = toAccountDetails(request, timeText)
-      const given = await checkSplit(database.durablePool, businessId, readSplit(request.split))
+      const requested = readSplit(request.split)
+      const { durablePool } = database
+      const { split: given, refusal } = await checkRecipients(durablePool, businessId, requested)
       const { account, replayed } = await createAccount({
         businessId,
         live,
@@ -106,11 +106,12 @@ export function createThirdPartyRpc(
         ...details,
         verification: toVerification(request),
         split: given,
+        refusal,
         span: context.values.get(callSourceKey)?.span,
       })
       if (replayed) context.responseHeader.set('idempotent-replayed', 'true')
-      // It may have been changed since, if an earlier call opened the account.
-      const split = replayed ? await findSplit(database.durablePool, account.id) : given
+      // If an earlier call opened the account, the split may have been changed since.
+      const split = replayed ? await findSplit(durablePool, account.id) : given
       const data = toVirtualAccount(account, split, timeText, bankNames)
       return succeed('Account reserved', data)
     },
@@ -179,8 +180,8 @@ export function createThirdPartyRpc(
     },
     async acceptPayment(request, context) {
       const id = await heldIdOf(database, request, context)
-      const data = toTransaction(await acceptPayment(runtime, decisions, id, undefined), timeText)
-      return succeed('Payment accepted', data)
+      const accepted = await acceptPayment(runtime, decisions, id, actorOf(context))
+      return succeed('Payment accepted', toTransaction(accepted, timeText))
     },
     async returnPayment(request, context) {
       const transactionId = await heldIdOf(database, request, context)
@@ -189,7 +190,7 @@ export function createThirdPartyRpc(
         runtime,
         decisions,
         { transactionId, reason },
-        undefined,
+        actorOf(context),
       )
       return succeed('Return requested', toTransaction(requested, timeText))
     },
@@ -230,7 +231,8 @@ function heldIdOf(
   context: HandlerContext,
 ): Promise<string> {
   const { businessId, live } = callingBusiness(context)
-  return findHeldId(durablePool, { businessId, live, sessionId, bank: bank as BankCode | '' })
+  const key = { businessId, live, sessionId, bank: bank as BankCode | '' }
+  return findIdBySession(durablePool, key, true)
 }
 
 function readPeriod(
@@ -251,7 +253,7 @@ function readPeriod(
   }
 }
 
-/** A new payment, or an earlier one that is reported again. */
+/** A new payment, or an earlier payment that is reported again. */
 type SimulatedPayment =
   | { readonly reference: string; readonly amountMinor: bigint; readonly payerName: string }
   | { readonly sessionId: string }
@@ -271,18 +273,15 @@ interface PaymentDependencies {
   }>
 }
 
-type PaymentMethods = Pick<
-  ServiceImpl<typeof ThirdPartyService>,
-  'simulatePayment' | 'requeryTransaction'
->
-
-/** How a business gets payments that were not reported: from the sandbox, and from its banks. */
-function createPaymentMethods(dependencies: PaymentDependencies): PaymentMethods {
+/** The methods that simulate payments, and that requery payments that a bank did not report. */
+function createPaymentMethods(dependencies: PaymentDependencies) {
   const { timeText } = dependencies
   return {
     async simulatePayment({ reference, amount, payerName, sessionId }, context) {
       const payment =
-        sessionId !== '' ? { sessionId } : { reference, ...readAmount(amount), payerName }
+        sessionId !== ''
+          ? { sessionId }
+          : { reference, amountMinor: toAmountMinor(amount), payerName }
       const caller = callingBusiness(context)
       const recorded = await dependencies.simulatePayment(
         caller,
@@ -299,26 +298,14 @@ function createPaymentMethods(dependencies: PaymentDependencies): PaymentMethods
       const data = { reference: account.reference, found, recorded }
       return succeed('Payments requested from the bank', data)
     },
-  }
+  } satisfies Partial<ServiceImpl<typeof ThirdPartyService>>
 }
 
-/** @param amount a validated amount */
-function readAmount(amount: string): { readonly amountMinor: bigint } {
-  const amountMinor = parseAmount(amount)
-  assert(amountMinor, 'validation requires an amount greater than 0')
-  return { amountMinor }
-}
-
-type SettlementMethods = Pick<
-  ServiceImpl<typeof ThirdPartyService>,
-  'listSettlements' | 'getStatement'
->
-
-/** How a business explains its balance. */
+/** The methods for settlements and statements. */
 function createSettlementMethods(
   { database }: Runtime,
   { timeText }: Pick<Dependencies, 'timeText'>,
-): SettlementMethods {
+) {
   return {
     async listSettlements({ pageSize, pageToken }, context) {
       const { businessId, live } = callingBusiness(context)
@@ -342,7 +329,7 @@ function createSettlementMethods(
       }
       return succeed('Statement retrieved', data)
     },
-  }
+  } satisfies Partial<ServiceImpl<typeof ThirdPartyService>>
 }
 
 function toSettlement(settlement: Settlement, timeText: TimeText): SettlementMessage {

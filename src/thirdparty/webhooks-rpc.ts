@@ -13,6 +13,7 @@ import {
 } from '../../gen/inflow/thirdparty/v2/webhook_pb.ts'
 import { actorOf, callingBusiness } from '../auth/caller.ts'
 import type { TimeText } from '../core/clock.ts'
+import type { Semaphore } from '../postgres/semaphore.ts'
 import { factsOf } from '../webhooks/connections/apply-connection.ts'
 import type {
   ClientCertificate,
@@ -28,8 +29,7 @@ import type {
 } from '../webhooks/deliveries/delivery.ts'
 import { listDeliveries } from '../webhooks/deliveries/read-deliveries.ts'
 import { redeliver, sendTestEvent, skipDelivery } from '../webhooks/deliveries/redeliver.ts'
-import type { RequestFormat } from '../webhooks/endpoints/endpoint.ts'
-import type { EndpointContext } from '../webhooks/endpoints/endpoint-context.ts'
+import type { EndpointContext, RequestFormat } from '../webhooks/endpoints/endpoint.ts'
 import { listEndpoints } from '../webhooks/endpoints/list-endpoints.ts'
 import {
   createEndpoint,
@@ -41,33 +41,23 @@ import { succeed, toPageToken } from './message.ts'
 
 export interface WebhookDependencies {
   readonly webhooks: EndpointContext
+  /** Limits how many changes hold a connection while they wait for a row or the audit log. */
+  readonly changes: Semaphore
   readonly timeText: TimeText
 }
 
-type WebhookMethods = Pick<
-  ServiceImpl<typeof ThirdPartyService>,
-  | 'createWebhook'
-  | 'listWebhooks'
-  | 'updateWebhook'
-  | 'deleteWebhook'
-  | 'testWebhook'
-  | 'listDeliveries'
-  | 'redeliver'
-  | 'skipDelivery'
->
-
 /**
- * What a business does with its webhook endpoints. Requests name resources of its own mode: the
- * policies of the methods replace the ids of others by one that no resource has.
+ * The methods of a business for its webhook endpoints. Requests can only name resources of the business and mode: the method
+ * policies replace any other id by an id that no resource has.
  */
-export function createWebhookMethods({ webhooks, timeText }: WebhookDependencies): WebhookMethods {
+export function createWebhookMethods({ webhooks, changes, timeText }: WebhookDependencies) {
   return {
     async createWebhook(request, context) {
       const { businessId, live } = callingBusiness(context)
       const options = toRequestedOptions(request.options)
       const format = toRequestFormat(request)
       const requested = { ...request, ...options, format, businessId, live, uniqueUrl: true }
-      const created = await createEndpoint(webhooks, requested, actorOf(context))
+      const created = await changes(() => createEndpoint(webhooks, requested, actorOf(context)))
       const data = toWebhook(created, timeText, created.secret)
       return succeed('Webhook created', data)
     },
@@ -79,20 +69,21 @@ export function createWebhookMethods({ webhooks, timeText }: WebhookDependencies
       return succeed('Webhooks retrieved', data)
     },
     async updateWebhook(request, context) {
-      const change = { ...request, ...toRequestedOptions(request.options) }
-      const updated = await updateEndpoint(webhooks, change, actorOf(context))
+      const options = toRequestedOptions(request.options)
+      const change = { ...request, ...options, uniqueUrl: true }
+      const updated = await changes(() => updateEndpoint(webhooks, change, actorOf(context)))
       return succeed('Webhook updated', toWebhook(updated, timeText))
     },
     async deleteWebhook({ endpointId }, context) {
-      await deleteEndpoint(webhooks, endpointId, actorOf(context))
+      await changes(() => deleteEndpoint(webhooks, endpointId, actorOf(context)))
       return succeed('Webhook deleted', { endpointId })
     },
     async testWebhook({ endpointId }, context) {
-      const eventId = await sendTestEvent(webhooks, endpointId, actorOf(context))
+      const eventId = await changes(() => sendTestEvent(webhooks, endpointId, actorOf(context)))
       return succeed('Test event sent', { eventId })
     },
     async listDeliveries({ endpointId, eventId, status, pageSize, pageToken }) {
-      const { rows, nextPageToken } = await listDeliveries(webhooks.database.relaxedPool, {
+      const { rows, nextPageToken } = await listDeliveries(webhooks.database.durablePool, {
         endpointId: endpointId || undefined,
         eventId: eventId || undefined,
         states: status === '' ? undefined : [status as DeliveryState],
@@ -103,14 +94,14 @@ export function createWebhookMethods({ webhooks, timeText }: WebhookDependencies
       return succeed('Deliveries retrieved', { deliveries, ...toPageToken(nextPageToken) })
     },
     async redeliver({ deliveryId }, context) {
-      const delivery = await redeliver(webhooks, deliveryId, actorOf(context))
+      const delivery = await changes(() => redeliver(webhooks, deliveryId, actorOf(context)))
       return succeed('Delivery sent again', toDelivery(delivery, timeText))
     },
     async skipDelivery({ deliveryId }, context) {
-      const delivery = await skipDelivery(webhooks, deliveryId, actorOf(context))
+      const delivery = await changes(() => skipDelivery(webhooks, deliveryId, actorOf(context)))
       return succeed('Delivery skipped', toDelivery(delivery, timeText))
     },
-  }
+  } satisfies Partial<ServiceImpl<typeof ThirdPartyService>>
 }
 
 /** The format that a new endpoint requests, as validation has admitted it. */
@@ -157,7 +148,7 @@ function toWebhook(
   })
 }
 
-/** What requests carry, without its secrets. */
+/** The connection of an endpoint, without its secrets. */
 function toConnection(
   { headers, authentication, certificate }: Connection,
   format: (time: Date) => string,
@@ -206,11 +197,8 @@ function toDelivery(delivery: StoredDelivery, timeText: TimeText): DeliveryMessa
 
 function toAttempt(attempt: StoredAttempt, timeText: TimeText): DeliveryAttempt {
   return create(DeliveryAttemptSchema, {
-    number: attempt.number,
+    ...attempt,
     startedAt: timeText.format(attempt.startedAtMs),
-    latencyMs: attempt.latencyMs,
     statusCode: attempt.status,
-    responseBody: attempt.responseBody,
-    error: attempt.error,
   })
 }

@@ -1,6 +1,6 @@
 import type { EntityManager } from '@mikro-orm/postgresql'
 import { appendAudit } from '../auth/audit/append-audit-entry.ts'
-import type { Actor } from '../auth/caller.ts'
+import type { Actor, BusinessScope } from '../auth/caller.ts'
 import type { BankCode } from '../banks/bank.ts'
 import { Fault } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
@@ -9,8 +9,8 @@ import { afterCommit, inTransaction, type Queryable } from '../postgres/in-trans
 import { cutPage, readPage } from '../postgres/page-token.ts'
 import { queriesOf, queryableOf } from '../postgres/queries-of.ts'
 import type { Runtime } from '../postgres/runtime.ts'
-import { PaymentConflictEntity } from './exceptions.entity.ts'
 import { encodeConflictEvent } from './message.ts'
+import type { PaymentConflictEntity } from './transaction.entity.ts'
 import type {
   IncomingPayment,
   ListedConflict,
@@ -24,8 +24,15 @@ export async function listConflicts(
   { pageSize, pageToken }: { readonly pageSize: number; readonly pageToken: string },
 ) {
   const page = readPage(pageSize, pageToken, 1)
-  const rows = await listOpenConflicts(on, page.after?.[0], page.limit + 1)
-  return cutPage(rows, page, ({ id }) => [id])
+  const { rows } = await on.query<Row>(
+    `select ${COLUMNS} from (
+        select * from payment_conflict where resolved_at is null and ($1::text is null or id < $1)
+          order by id desc limit $2
+      ) c join transaction t on t.id = c.transaction_id join account a on a.id = t.account_id
+      order by c.id desc`,
+    [page.after?.[0] ?? null, page.limit + 1],
+  )
+  return cutPage(rows.map(toListed), page, ({ id }) => [id])
 }
 
 /**
@@ -62,37 +69,20 @@ interface Row
   readonly createdAtMs: number
   readonly resolvedAtMs: number | null
   readonly businessId: string
+  readonly live: boolean
   readonly recordedAccountNumber: string
   readonly recordedAmount: string
+  readonly recordedStatus: TransactionStatus
 }
 
 /** The columns of a `Row`, of a conflict `c`, its transaction `t` and the transaction's account `a`. */
 const COLUMNS = `c.id, t.bank, c.transaction_id as transaction, c.account_number as "accountNumber",
   c.amount_minor as amount, c.status, round(date_part('epoch', c.created_at) * 1000) as "createdAtMs",
   round(date_part('epoch', c.resolved_at) * 1000) as "resolvedAtMs", c.note, t.session_id as "sessionId",
-  t.business_id as "businessId", a.account_number as "recordedAccountNumber",
-  t.amount_minor as "recordedAmount"`
+  t.business_id as "businessId", t.live, a.account_number as "recordedAccountNumber",
+  t.amount_minor as "recordedAmount", t.status as "recordedStatus"`
 
-/** @param afterId the last report of the page before */
-async function listOpenConflicts(
-  on: Queryable,
-  afterId: string | undefined,
-  limit: number,
-): Promise<readonly ListedConflict[]> {
-  const values: unknown[] = afterId === undefined ? [limit] : [limit, afterId]
-  const { rows } = await on.query<Row>(
-    `select ${COLUMNS} from (
-        select * from payment_conflict where resolved_at is null
-          ${afterId === undefined ? '' : 'and id < $2'}
-        order by id desc limit $1
-      ) c join transaction t on t.id = c.transaction_id join account a on a.id = t.account_id
-      order by c.id desc`,
-    values,
-  )
-  return rows.map(toListed)
-}
-
-/** The reports that contradict a transaction, resolved ones included, oldest first. */
+/** The reports that contradict a transaction, including resolved reports, oldest first. */
 export async function listConflictsOf(
   on: Queryable,
   transactionId: string,
@@ -116,7 +106,8 @@ export async function findConflict(on: Queryable, id: string): Promise<ListedCon
 }
 
 function toListed({ amount, createdAtMs, resolvedAtMs, ...row }: Row): ListedConflict {
-  const { businessId, recordedAccountNumber, recordedAmount, ...conflict } = row
+  const { businessId, live, recordedAccountNumber, recordedAmount, recordedStatus, ...conflict } =
+    row
   return {
     ...conflict,
     amountMinor: BigInt(amount),
@@ -124,33 +115,12 @@ function toListed({ amount, createdAtMs, resolvedAtMs, ...row }: Row): ListedCon
     resolvedAtMs: resolvedAtMs ?? undefined,
     recorded: {
       businessId,
+      live,
       recordedAccountNumber,
       recordedAmountMinor: BigInt(recordedAmount),
+      recordedStatus,
     },
   }
-}
-
-/** A report that contradicts a recorded payment, and waits for an operator. */
-interface WaitingConflict {
-  readonly id: string
-  readonly bank: BankCode
-  readonly businessId: string
-  readonly live: boolean
-  readonly transactionId: string
-  readonly sessionId: string
-  readonly accountNumber: string
-  readonly amountMinor: bigint
-  readonly status: TransactionStatus
-  readonly recordedAccountNumber: string
-  readonly recordedAmountMinor: bigint
-  readonly recordedStatus: TransactionStatus
-  readonly createdAtMs: number
-}
-
-/** Which conflicts; undefined: all. */
-interface ConflictFilter {
-  readonly businessIds: readonly string[] | undefined
-  readonly live: boolean | undefined
 }
 
 /** How many rows one page may scan. */
@@ -159,38 +129,24 @@ const ROWS_MAX = 1_000
 /**
  * The open reports that contradict recorded payments, oldest first.
  *
- * @param after the id of the last one of the page before; empty: the first page
+ * @param after the id of the last report of the previous page; empty: the first page
  * @returns `readUpTo`: the last id that was scanned, if the scan limit ended the page
  */
 export async function listOldestConflicts(
   on: Queryable,
-  { businessIds, live }: ConflictFilter,
+  { businessIds, live }: BusinessScope,
   after: string,
   limit: number,
 ) {
-  type Row = Omit<WaitingConflict, 'amountMinor' | 'recordedAmountMinor'> & {
-    readonly amount: string
-    readonly recordedAmount: string
-  }
   const { rows } = await on.query<Row>(
-    `select c.id, t.bank, t.business_id as "businessId", t.live, t.id as "transactionId",
-        t.session_id as "sessionId", c.account_number as "accountNumber", c.amount_minor as amount,
-        c.status, a.account_number as "recordedAccountNumber", t.amount_minor as "recordedAmount",
-        t.status as "recordedStatus", round(date_part('epoch', c.created_at) * 1000) as "createdAtMs"
-      from (
+    `select ${COLUMNS} from (
         select * from payment_conflict where resolved_at is null and id > $1 order by id limit ${ROWS_MAX}
       ) c join transaction t on t.id = c.transaction_id join account a on a.id = t.account_id
       where ($2::text[] is null or t.business_id = any ($2)) and ($3::boolean is null or t.live = $3)
       order by c.id limit $4`,
     [after, businessIds ?? null, live ?? null, limit],
   )
-  const conflicts = rows.map(
-    ({ amount, recordedAmount, ...row }): WaitingConflict => ({
-      ...row,
-      amountMinor: BigInt(amount),
-      recordedAmountMinor: BigInt(recordedAmount),
-    }),
-  )
+  const conflicts = rows.map(toListed)
   const readUpTo = conflicts.length < limit ? await lastScanned(on, after) : undefined
   return { conflicts, readUpTo }
 }
@@ -205,10 +161,10 @@ async function lastScanned(on: Queryable, after: string): Promise<string | undef
   return rows[0]?.id
 }
 
-/** Counts the reports that pass the filter among the oldest open ones, up to a bound. */
+/** Counts the reports that pass the filter among the `max` oldest open reports. */
 export async function countWaitingConflicts(
   on: Queryable,
-  { businessIds, live }: ConflictFilter,
+  { businessIds, live }: BusinessScope,
   max: number,
 ): Promise<number> {
   const { rows } = await on.query<{ count: number }>(
@@ -251,6 +207,8 @@ export async function recordConflicts(
     return { transaction: transactionId, accountNumber, amountMinor, status, id, createdAt }
   })
   // Every statement inserts in the same order, to prevent deadlocks.
+  const keyOf = (row: (typeof rows)[number]) =>
+    `${row.transaction} ${row.accountNumber} ${row.amountMinor} ${row.status}`
   rows.sort((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1))
   const reportOf = new Map(reports.map((report) => [report.transactionId, report]))
   const inserted = await orm.em.fork().transactional(async (em) => {
@@ -286,18 +244,4 @@ async function appendHeld(
       from unnest($1::text[], $2::bytea[]) as i(event_id, payload)`,
     values: [textArray(ids), byteaArray(payloads), new Date(nowMs)],
   })
-}
-
-function keyOf({
-  transaction,
-  accountNumber,
-  amountMinor,
-  status,
-}: Pick<StoredConflict, 'transaction' | 'accountNumber' | 'amountMinor' | 'status'>): string {
-  return `${transaction} ${accountNumber} ${amountMinor} ${status}`
-}
-
-/** How many reports that contradict a recorded transaction wait for an operator. */
-export function countConflicts(em: EntityManager): Promise<number> {
-  return em.count(PaymentConflictEntity, { resolvedAt: null })
 }

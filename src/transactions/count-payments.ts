@@ -11,7 +11,7 @@ export interface PaymentCounter {
   failed(bank: BankCode, error: unknown): void
 }
 
-/** The account has the mode; where no account is known, neither is the mode. */
+/** The mode is that of the account; without a known account it is unknown. */
 const MODES = ['live', 'test', 'unknown'] as const
 
 type Mode = (typeof MODES)[number]
@@ -24,7 +24,7 @@ const OUTCOMES: Readonly<Record<Mode, readonly Outcome[]>> = {
 
 type Outcome = RecordResult['outcome'] | 'UNAVAILABLE' | 'REFUSED'
 
-/** Plain numbers: a counter of prom-client looks up its labels for each payment. */
+/** Plain numbers, because a prom-client counter would look up its labels for each payment. */
 interface Tally {
   readonly counts: Record<Outcome, number>
   amountMinor: bigint

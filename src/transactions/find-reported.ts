@@ -22,7 +22,7 @@ export interface RecordedPayment {
   readonly status: TransactionStatus
 }
 
-/** What is recorded of a reported payment. */
+/** The records that match a reported payment. */
 export interface FoundPayment {
   readonly recorded: RecordedPayment | undefined
   /** The connector that opened the account of the transaction; null if none is recorded. */
@@ -31,19 +31,19 @@ export interface FoundPayment {
   readonly isUnmatched: boolean
   /** The operator's decision on the unmatched payment. */
   readonly resolution: Resolution | null
-  /** Whether its account number is open now, in an account that may be credited. */
+  /** Whether its account number belongs to an open account that may be credited. */
   readonly isAccountOpen: boolean
   /** Whether it contradicts the transaction and is already in manual review. */
   readonly conflictRecorded: boolean
 }
 
 interface Row extends Omit<FoundPayment, 'recorded'>, Omit<RecordedPayment, 'transactionId'> {
-  /** Null, as are the other facts of the transaction, if none is recorded. */
+  /** Null if no transaction is recorded; its other columns are then null, too. */
   readonly transactionId: string | null
 }
 
 /**
- * Finds what is recorded of payments that a bank reports, in their order.
+ * Finds the records that match the payments reported by a bank, in the order of the payments.
  *
  * @param isSimulated whether the sandbox serves the bank, so that its accounts may be credited too
  */
@@ -56,7 +56,11 @@ export async function findReported(
   const result = await pool.query<Row>({
     name: 'transaction-find-reported',
     text: `select t.id as "transactionId", a.account_number as "accountNumber",
-        t.amount_minor as "amountMinor", t.status, a.connector, u.resolution,
+        t.amount_minor as "amountMinor", t.status, a.connector,
+        -- As in resolutionsOf: an operator may have decided while the payment was pending.
+        (select d.resolution from unmatched_payment d where d.session_id = r.session_id and d.bank = $1
+          and d.account_number = r.account_number and d.amount_minor = r.amount_minor
+          and d.resolution is not null order by d.resolution = 'ASSIGNED' desc limit 1) as resolution,
         u.id is not null as "isUnmatched",
         exists (select from account where account.account_number = r.account_number
           and account.bank = $1 and account.live and account.status in ('ACTIVE', 'EXPIRED')
@@ -103,7 +107,7 @@ function toFound({
   return { ...found, recorded }
 }
 
-/** Which of the accounts have a payment that was made at or after a time. */
+/** Finds the accounts with a payment that was made at or after a time. */
 export async function findPaidAccounts(
   pool: Pool,
   accountIds: readonly string[],
@@ -129,10 +133,10 @@ interface ImportedAccount {
 }
 
 /**
- * Which of some imported accounts have a payment that was reported for their number: it shows that the number is
- * theirs. Imported payments do not count, nor do those that an operator assigned from another number.
+ * Finds the imported accounts for whose number a payment was reported, which confirms the number. Imported payments do
+ * not count, nor do payments that an operator assigned from another account number.
  *
- * For an account without such a payment, it reads each of the imported ones.
+ * For an account without such a payment, the query reads all its imported payments.
  */
 export async function findConfirmedAccounts(
   on: Queryable,
@@ -140,8 +144,8 @@ export async function findConfirmedAccounts(
 ): Promise<ReadonlySet<string>> {
   const { rows } = await on.query<{ id: string }>({
     name: 'transaction-find-confirmed-accounts',
-    // The latest payment first, as imported ones are the earlier ones. Ids begin with the time, so the second
-    // condition leaves out the partitions of before.
+    // The latest payments first, because imported payments are earlier. Ids begin with the time, so the second
+    // condition leaves out the older partitions.
     text: `select imported.id from unnest($1::text[], $2::text[]) as imported(id, first_id)
       join account a on a.id = imported.id cross join lateral (
         select from transaction t

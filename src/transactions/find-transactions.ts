@@ -2,18 +2,19 @@ import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool, PoolClient } from 'pg'
 import { isCreditable } from '../accounts/account.ts'
 import type { FoundAmongLatest } from '../accounts/list-accounts.ts'
+import type { BusinessScope } from '../auth/caller.ts'
 import type { Owner } from '../auth/method-policy.ts'
 import type { BankCode, IsSimulated } from '../banks/bank.ts'
 import { Fault, invalidFields } from '../core/errors.ts'
 import { parseAmount } from '../core/money.ts'
 import { createBatcher } from '../postgres/batcher.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
-import type { Read } from '../postgres/replicas/replicas.ts'
-import { ReversalEntity } from './exceptions.entity.ts'
+import type { Read } from '../postgres/replicas.ts'
 import {
   findBySessions,
   findRecorded,
   findShownBySessions,
+  findTransactionById,
   lockTransaction,
   type RecordedKey,
   type SessionKey,
@@ -21,6 +22,7 @@ import {
   type TransactionRow,
   toStored,
 } from './queries.ts'
+import { ReversalEntity } from './transaction.entity.ts'
 import type { Reversal, ShownTransaction, StoredTransaction } from './transaction.ts'
 
 /** Finds one transaction of one business by its session id. Throws Fault not_found. */
@@ -38,11 +40,11 @@ export function createGetShown(read: Read): GetTransaction<ShownTransaction> {
   return createLookUp((keys) => read((on) => findShownBySessions(on, keys)))
 }
 
-/** Batches look-ups: those that arrive while a statement runs share the next one. */
+/** Batches look-ups: look-ups that arrive while a statement runs share the next statement. */
 function createLookUp<Transaction>(
   run: (keys: readonly SessionKey[]) => Promise<readonly (Transaction | undefined)[]>,
 ): GetTransaction<Transaction> {
-  const find = createBatcher({ run, itemsMax: 128, batchesMax: 2, queueMax: 20_000 })
+  const find = createBatcher({ run, itemsMax: 128 })
   return async (key) => {
     const transaction = await find(key)
     // The same message for an unknown session and for a session of another business.
@@ -54,7 +56,8 @@ function createLookUp<Transaction>(
 /**
  * The id of a business's transaction by its session.
  *
- * @param bank empty: any
+ * @param key `bank`: empty: any
+ * @param prefersOneTime if several banks used the session id, whether to find the payment into a one-time account
  * @throws Fault not_found; validation_failed (two banks used the session id)
  */
 export async function findIdBySession(
@@ -65,21 +68,31 @@ export async function findIdBySession(
     readonly sessionId: string
     readonly bank: BankCode | ''
   },
+  prefersOneTime = false,
 ): Promise<string> {
-  const { rows } = await pool.query<{ readonly id: string; readonly bank: BankCode }>({
+  interface Row {
+    readonly id: string
+    readonly bank: BankCode
+    readonly isOneTime: boolean
+  }
+  const { rows } = await pool.query<Row>({
     name: 'transaction-find-session-ids',
     // "offset 0" as in `findBySessions`.
-    text: `select t.id, t.bank
+    text: `select t.id, t.bank,
+        exists (select from payment_variance v where v.transaction_id = t.id offset 0) as "isOneTime"
       from (select transaction_id from payment_session s where s.session_id = $2 and s.live = $3 offset 0) s
         cross join lateral (select * from transaction t where t.id = s.transaction_id offset 0) t
       where t.business_id = $1`,
     values: [key.businessId, key.sessionId, key.live],
   })
-  const found = rows.filter(({ bank }) => key.bank === '' || bank === key.bank)
+  const atBank = rows.filter(({ bank }) => key.bank === '' || bank === key.bank)
+  const oneTime = prefersOneTime ? atBank.filter(({ isOneTime }) => isOneTime) : []
+  const found = oneTime.length > 0 ? oneTime : atBank
   if (found.length > 1) {
     const message = 'is required: two banks used the session id'
     throw invalidFields([{ field: 'bank', message }])
   }
+  // The same message for an unknown session and for a session of another business.
   if (found[0] === undefined) throw new Fault('not_found', 'There is no such transaction')
   return found[0].id
 }
@@ -102,14 +115,11 @@ export async function findReportedId(
 /**
  * Creates a function that returns whether a session at a bank is recorded with a final status. No
  * report of such a session credits anything. Look-ups that arrive while a statement runs share the
- * next one.
+ * next statement.
  */
 export function createIsFinal(pool: Pool): (key: RecordedKey) => Promise<boolean> {
   const find = createBatcher({
     run: (keys: readonly RecordedKey[]) => findRecorded(pool, keys),
-    itemsMax: 256,
-    batchesMax: 2,
-    queueMax: 20_000,
   })
   return async (key) => {
     const recorded = await find(key)
@@ -136,13 +146,13 @@ export async function transactionOwner(pool: Pool, id: string): Promise<Owner | 
 }
 
 /**
- * The payments, of the latest so many, that have a text as a part of an identifier, the session id, a reference or the
- * payer's name, or as the amount, newest first. No index has parts, so the rest is not looked at.
+ * Searches the `latest` payments for a text: a part of an identifier, the session id, a reference or the payer's name, or
+ * the amount. Newest first. No index serves such a search, so older payments are not searched.
  */
 export async function searchLatestTransactions(
   on: Queryable,
   text: string,
-  { businessIds, live }: Scope,
+  { businessIds, live }: BusinessScope,
   { latest, limit }: { readonly latest: number; readonly limit: number },
 ): Promise<FoundAmongLatest<StoredTransaction>> {
   const perRange = Math.max(1, Math.ceil(latest / (businessIds?.length || 1)))
@@ -176,22 +186,16 @@ export async function searchLatestTransactions(
   }
 }
 
-/** An amount in naira, such as "₦4,200" or "4200.50", in kobo; undefined: the text is none. */
+/** An amount in naira, such as "₦4,200" or "4200.50", in kobo; undefined if the text is not an amount. */
 function amountOf(text: string): bigint | undefined {
   return parseAmount(text.replace(/^(₦|NGN)\s*/i, '').replaceAll(',', ''))
 }
 
-/** What to search among; undefined: all. */
-interface Scope {
-  readonly businessIds: readonly string[] | undefined
-  readonly live: boolean | undefined
-}
-
-/** The transactions of an id or of a session id, newest first: at most one of each bank and mode. */
+/** The transactions with an id or a session id, newest first: at most one for each bank and mode. */
 export async function searchTransactions(
   on: Queryable,
   text: string,
-  { businessIds, live }: Scope,
+  { businessIds, live }: BusinessScope,
 ): Promise<readonly StoredTransaction[]> {
   const { rows } = await on.query<TransactionRow>(
     `select ${TRANSACTION_COLUMNS} from (
@@ -208,9 +212,17 @@ export async function searchTransactions(
   return rows.map(toStored)
 }
 
+/** One transaction of any business. @throws Fault not_found */
+export async function getTransactionById(on: Queryable, id: string): Promise<StoredTransaction> {
+  return requireFound(await findTransactionById(on, id))
+}
+
 /** Locks a transaction until the commit. @throws Fault not_found */
 export async function getLocked(client: PoolClient, id: string): Promise<StoredTransaction> {
-  const transaction = await lockTransaction(client, id)
+  return requireFound(await lockTransaction(client, id))
+}
+
+function requireFound(transaction: StoredTransaction | undefined): StoredTransaction {
   if (transaction === undefined) throw new Fault('not_found', 'There is no such transaction')
   return transaction
 }

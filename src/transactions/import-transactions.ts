@@ -53,9 +53,9 @@ interface Candidate {
 }
 
 /**
- * Imports payments as history: they get no postings and no events, and their sessions are taken, so no report of them
- * credits anything. Each row has its own result, in order; a repeat is a duplicate. One statement inserts all rows,
- * so calls that run at the same time do not import one twice.
+ * Imports payments as history: they get no postings and no events. Their sessions count as recorded, so no later report
+ * credits them. Each row has its own result, in order; a repeated row is a duplicate. One statement inserts all rows, so
+ * concurrent calls do not import a payment twice.
  *
  * Faults: not_found (the business).
  */
@@ -111,7 +111,7 @@ const numberKey = (bank: BankCode, accountNumber: string) => `${bank} ${accountN
 
 const differs = (message: string): FieldFault => ({ field: 'sessionId', message })
 
-/** The ids of the business's accounts, by bank and number; closed ones have a history, too. */
+/** The ids of the business's accounts by bank and number. Closed accounts are included: they have a history, too. */
 async function findAccounts(
   pool: Pool,
   { businessId, live, rows }: ImportRequest,
@@ -192,7 +192,10 @@ async function insertAll(
         payer_account_number, payer_bank_code, payer_bank_name, narration, $4, settled
       from input where id in (select transaction_id from new_session) returning id`,
     [
-      ...[businessId, live, new Date(nowMs), recordedBy],
+      businessId,
+      live,
+      new Date(nowMs),
+      recordedBy,
       textArray(rows.map(({ id }) => id)),
       textArray(rows.map(({ accountId }) => accountId)),
       text(({ bank }) => bank),
@@ -220,7 +223,7 @@ async function insertAll(
   return new Set(inserted.map(({ id }) => id))
 }
 
-/** Compares rows with the payments that are recorded for their sessions. @returns nothing for a session that is new */
+/** Compares rows with the payments that are recorded for their sessions. A new session has no result. */
 async function compareStored(
   pool: Pool,
   { live }: ImportRequest,
@@ -238,7 +241,7 @@ async function compareStored(
       recorded.status === payment.status &&
       // This service settles what it recorded itself, so the settlement in the import is not compared.
       (recorded.imported !== true || recorded.settled === payment.settled)
-    // Do not say whose the recorded payment is: it may be another business's.
+    // The message does not reveal the owner of the recorded payment, which may be another business.
     const fault = differs('is recorded with another account, amount, status or settlement')
     results.set(id, isDuplicate ? DUPLICATE : rejected([fault]))
   }

@@ -1,6 +1,5 @@
 import { invalidFields } from '../core/errors.ts'
 import { findSequenceBounds, lastSequenceBefore } from '../events/business-sequences.ts'
-import { bindValues } from '../postgres/bind-values.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import {
   invalidPageToken,
@@ -8,12 +7,13 @@ import {
   pageTokenOf,
   readPage,
 } from '../postgres/page-token.ts'
-import { isFiltered, type PaymentFilter, paymentConditions } from './payment-filter.ts'
+import { bindValues } from '../postgres/statement.ts'
 import { TRANSACTION_COLUMNS, type TransactionRow, toStored } from './queries.ts'
+import { isFiltered, type PaymentFilter, paymentConditions } from './scan-transactions.ts'
 import type { StoredTransaction, TransactionStatus } from './transaction.ts'
 
 /** Which payments to list; times in epoch milliseconds. */
-export interface RecordedFilter extends PaymentFilter {
+interface RecordedFilter extends PaymentFilter {
   readonly businessId: string
   readonly live: boolean | undefined
   /** Undefined: any account. */
@@ -29,7 +29,7 @@ export interface RecordedFilter extends PaymentFilter {
   readonly pageTokenField?: PageTokenField | undefined
 }
 
-/** How many events a page scans, including those that moved no money, such as new accounts. */
+/** The most events that a page scans, including events that moved no money, such as new accounts. */
 const EVENTS_MAX = 1_000
 
 /** How many balance changes a page with filters reads. */
@@ -39,13 +39,13 @@ const SCANNED_MAX = 1_000
 const [FIRST, LAST] = [-(2n ** 62n), 2n ** 62n]
 
 /**
- * Lists the payments of a business and mode in the order in which they were credited, the first one first: in
- * the order of their events, so that a page never lacks a payment that is committed later. `recordedAtMs` is when
- * the event got its place; it never decreases along the list. Pending and failed payments have no event. A held payment has its place
- * when it is accepted.
+ * Lists the payments of a business and mode in the order in which they were credited, oldest first. This is the order of
+ * their events, so a payment that is committed later never belongs to an earlier page. `recordedAtMs` is when the event
+ * got its position in the log; it never decreases along the list. Pending and failed payments have no event. A held payment
+ * is listed once it is accepted.
  *
- * The token of a page is empty only once everything before `recordedToMs` is listed, so that a caller can continue when
- * more is recorded. If there is nothing new, it is the token of the request.
+ * The next page token is empty only once everything before `recordedToMs` is listed, so a caller can continue when more
+ * payments are recorded. If there is nothing new, the next page token is the token of the request.
  *
  * @throws Fault validation_failed without a mode, and with a status that has no event
  */
@@ -164,9 +164,11 @@ async function readRange(
         where ${where.join(' and ')}
         order by e.business_sequence limit ${bind(limit)}
       ), range as (
-        select greatest((select max(business_sequence) from entry), (select read_up_to from edge), $2)
+        -- If the limit cut entries off, the list continues after the last one that is left.
+        select greatest(max(business_sequence), case when count(*) < $4 then (select read_up_to from edge) end, $2)
             as read_up_to,
-          exists (select from entry where logged_at >= ${to}) as is_end
+          coalesce(bool_or(logged_at >= ${to}), false) as is_end
+        from entry
       )
       select range.*, matching.* from range left join matching on true order by business_sequence`,
     values,

@@ -1,13 +1,14 @@
-import type { StoredAccount } from '../accounts/account.ts'
-import { type AccountKey, getAccount, getAccountsOfCustomer } from '../accounts/get-account.ts'
-import { assert, Fault, invalidFields } from '../core/errors.ts'
+import { findByEitherReference, getAccountsOfCustomer } from '../accounts/get-account.ts'
+import { assert, invalidFields } from '../core/errors.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import { invalidPageToken, type PageTokenField, readPage } from '../postgres/page-token.ts'
 import { listByRecordedTime } from './list-by-recorded-time.ts'
-import { isFiltered, matchesPayment, type PaymentFilter } from './payment-filter.ts'
 import { TRANSACTION_COLUMNS, type TransactionRow, toStored } from './queries.ts'
 import {
   findLatestUnsuccessful,
+  isFiltered,
+  matchesPayment,
+  type PaymentFilter,
   type Sources,
   SUMMED_MAX,
   scanAll,
@@ -23,8 +24,8 @@ import {
 } from './transaction.ts'
 
 /**
- * Which transactions to list. `businessId` is empty for all businesses that the caller may see. `reference` is the
- * returned one or the business's own; empty: any account.
+ * Which transactions to list. An empty `businessId` selects all businesses that the caller may see. `reference` is the
+ * reference that Inflow returned for the account, or the business's own; empty: any account.
  */
 export interface TransactionFilter extends PaymentFilter {
   readonly businessId: string
@@ -41,7 +42,7 @@ export interface TransactionFilter extends PaymentFilter {
   readonly customerEmail?: string | undefined
   /** Empty: any. Otherwise there is one page, with every payment of the session. */
   readonly sessionId: string
-  /** With either, the list is in the order in which payments were recorded; epoch milliseconds. */
+  /** If either is set, the list is in the order in which payments were recorded; epoch milliseconds. */
   readonly recordedFromMs: number | undefined
   readonly recordedToMs: number | undefined
 }
@@ -53,7 +54,7 @@ export interface ListTransactions extends TransactionFilter {
   readonly pageTokenField?: PageTokenField
 }
 
-/** What a list of one business reads. */
+/** The filter of a list of one business. */
 interface BusinessFilter extends TransactionFilter {
   /** Undefined: any account. */
   readonly accountIds: readonly string[] | undefined
@@ -61,7 +62,7 @@ interface BusinessFilter extends TransactionFilter {
 
 /**
  * One page, the latest payment first, or by recorded time: see `listByRecordedTime`. An unknown reference has no
- * transactions. A list of all businesses has the latest recorded first: see `scanAll`.
+ * transactions. A list of all businesses begins with the transaction that was recorded last: see `scanAll`.
  */
 export async function listTransactions(pool: Queryable, request: ListTransactions) {
   if (request.sessionId !== '') {
@@ -81,8 +82,8 @@ export async function listTransactions(pool: Queryable, request: ListTransaction
 }
 
 /**
- * The totals of what `listTransactions` lists with the same filter. Reads at most `SUMMED_MAX` transactions, in the order of
- * the list. Of all businesses, these are always the latest reported.
+ * The totals of the transactions that `listTransactions` lists with the same filter. Reads at most `SUMMED_MAX`
+ * transactions in the order of the list; for all businesses, always the latest reported transactions.
  */
 export async function summarizeTransactions(
   pool: Queryable,
@@ -111,7 +112,7 @@ function isByRecordedTime({ recordedFromMs, recordedToMs }: TransactionFilter): 
 /** How many transactions are read at a time to sum them. */
 const SUMMED_PAGE_SIZE = 1_000
 
-/** Adds up the pages: the statement of this list follows the log of events, which is in no other order. */
+/** Adds up the pages of the list by recorded time, which follows the event log. */
 async function sumByRecordedTime(pool: Queryable, filter: BusinessFilter): Promise<Totals> {
   if (filter.accountIds?.length === 0) return totalsOf([], false)
   const rows: Summed[] = []
@@ -139,7 +140,7 @@ function totalsOf(rows: readonly Summed[], truncated: boolean): Totals {
   return { statuses: statuses.filter(({ count }) => count > 0), truncated }
 }
 
-/** The index that is in the order of payment, and the parts of it that have the transactions. */
+/** The index in payment order, and the ranges of it that contain the transactions. */
 function sourcesOf({ businessId, live, accountIds }: BusinessFilter): Sources {
   if (accountIds !== undefined) return { column: 'account_id', ids: accountIds, modes: [] }
   const modes = live === undefined ? [true, false] : [live]
@@ -147,8 +148,8 @@ function sourcesOf({ businessId, live, accountIds }: BusinessFilter): Sources {
 }
 
 /**
- * A token that is restricted to businesses reads their indexes, which are in the order of payment. So does a list of the
- * rare statuses alone: each business has an index of these.
+ * A token that is restricted to businesses reads the index of each business, in payment order. A list of only the rare
+ * statuses does the same, with the index of these statuses.
  */
 async function listOfAll(pool: Queryable, request: ListTransactions) {
   const { live, allowed, statuses, pageSize, pageToken } = request
@@ -172,7 +173,7 @@ function readKey([paidAt = '', id = '']: readonly string[], field: PageTokenFiel
   return { paidAtMs: Number(paidAt), id }
 }
 
-/** How many accounts of a customer in a mode are listed: the latest. */
+/** The most accounts of a customer in a mode that are searched: the latest accounts. */
 const CUSTOMER_ACCOUNTS_MAX = 100
 
 /** The accounts that a filter names; undefined: any account. */
@@ -181,7 +182,7 @@ async function accountsOf(
   { businessId, live, reference, customerEmail: email }: TransactionFilter,
 ): Promise<readonly string[] | undefined> {
   if (reference !== '') {
-    const account = await findAccount(pool, { businessId, live, reference })
+    const account = await findByEitherReference(pool, businessId, live, reference)
     const isOfCustomer = email === undefined || account?.email === email
     return account && isOfCustomer ? [account.id] : []
   }
@@ -195,18 +196,9 @@ async function accountsOf(
   return ids
 }
 
-async function findAccount(pool: Queryable, key: AccountKey): Promise<StoredAccount | undefined> {
-  try {
-    return await getAccount(pool, key)
-  } catch (error) {
-    if (error instanceof Fault && error.reason === 'not_found') return undefined
-    throw error
-  }
-}
-
 /**
- * The payments with one session id of a business, or of all that the caller may see: two banks may use the same
- * one.
+ * The payments with one session id, of a business or of all businesses that the caller may see. Two banks may use the same
+ * session id.
  *
  * @throws Fault validation_failed with a recorded period, or the token of another page
  */

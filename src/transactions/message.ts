@@ -25,27 +25,31 @@ import type {
   SummarizeTransactionsRequest,
   SummarizeTransactionsResponseSchema,
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
-import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { plainText } from '../banks/bank-fields.ts'
-import { fromBankCode, toBankCode } from '../banks/message.ts'
+import { fromBankCode, toBankCode, toBankFilter } from '../banks/message.ts'
 import { CURRENCY } from '../core/money.ts'
 import type { PaymentTrace } from '../core/tracing.ts'
 import { encodeEvent } from '../events/message.ts'
-import { fromTimestamp, toTimestamp } from '../protobuf/values.ts'
+import {
+  enumName,
+  enumNames,
+  fromTimestamp,
+  toInt64,
+  toOptionalTimestamp,
+  toTimestamp,
+} from '../protobuf/values.ts'
 import type { ImportedTransaction } from './import-transactions.ts'
 import type { TransactionFilter } from './list-transactions.ts'
-import {
-  type ListedConflict,
-  type Payer,
-  type RecordedBy,
-  type StoredConflict,
-  type StoredTransaction,
-  type StoredUnmatched,
-  type TokenPayment,
-  type Totals,
-  TRANSACTION_STATUSES,
-  type TransactionStatus,
-  type UnmatchedPayment,
+import type {
+  ListedConflict,
+  Payer,
+  RecordedBy,
+  StoredConflict,
+  StoredTransaction,
+  StoredUnmatched,
+  TokenPayment,
+  Totals,
+  UnmatchedPayment,
 } from './transaction.ts'
 
 /** The fields of a transaction that only some responses show, and no event. */
@@ -90,15 +94,14 @@ export function toTransactionMessage(
     narration: transaction.narration,
     accountCreatedAt: toTimestamp(account.createdAtMs),
     live: account.live,
-    settlesAt: settlesAtMs === undefined ? undefined : toTimestamp(settlesAtMs),
+    settlesAt: toOptionalTimestamp(settlesAtMs),
     reversal: reversal && {
       $typeName: 'inflow.transaction.v1.Reversal',
       reason: reversal.reason,
       reversedAt: toTimestamp(reversal.reversedAtMs),
     },
     recorder,
-    recordedAt:
-      transaction.recordedAtMs === undefined ? undefined : toTimestamp(transaction.recordedAtMs),
+    recordedAt: toOptionalTimestamp(transaction.recordedAtMs),
     expectedAmountMinor: account.terms?.expectedAmountMinor ?? 0n,
     variance: VarianceMessage[variance?.variance ?? 'UNSPECIFIED'],
     holdState: HoldStateMessage[variance?.hold ?? 'UNSPECIFIED'],
@@ -108,7 +111,7 @@ export function toTransactionMessage(
   }
 }
 
-/** @param withId whether the caller may see which credential it was */
+/** @param withId whether the caller may see the id of the credential */
 export function toRecorderMessage(recordedBy: RecordedBy, withId: boolean): RecorderMessage {
   // The id may contain colons: a client certificate has a URI as its id.
   const [, kind = '', id = ''] = /^([a-z]+):?(.*)$/.exec(recordedBy) ?? []
@@ -161,7 +164,7 @@ export function encodeTransactionEvent(
   return encodeEvent(event)
 }
 
-/** What an event states about its transaction; undefined if the payload belongs to another kind of event. */
+/** The facts of a transaction in its event; undefined if the payload belongs to another kind of event. */
 export function decodeTransactionEvent(payload: Uint8Array) {
   try {
     const event = fromBinary(EventSchema, payload)
@@ -192,7 +195,7 @@ export function toTokenPayment(
     accountNumber: request.accountNumber,
     sessionId: request.sessionId,
     amountMinor: request.amountMinor,
-    status: (toStatus(request.status) ?? 'SUCCESS') as TokenPayment['status'],
+    status: (enumName(StatusMessage, request.status) ?? 'SUCCESS') as TokenPayment['status'],
     paidAtMs: request.paidAt ? fromTimestamp(request.paidAt) : nowMs,
     payer: toPayer(request.payer),
     narration: plainText(request.narration, 500),
@@ -203,7 +206,7 @@ export function toTokenPayment(
   }
 }
 
-/** With texts that PostgreSQL can store. */
+/** Decodes a payer, shortened and cleaned to texts that PostgreSQL can store. */
 export function toPayer(payer: PayerMessage | undefined): Payer {
   return {
     name: plainText(payer?.name ?? '', 200),
@@ -215,7 +218,7 @@ export function toPayer(payer: PayerMessage | undefined): Payer {
 
 /** @param row valid by the rules of its schema */
 export function toImportedTransaction(row: ImportedMessage): ImportedTransaction {
-  const status = (toStatus(row.status) ?? 'SUCCESS') as ImportedTransaction['status']
+  const status = (enumName(StatusMessage, row.status) ?? 'SUCCESS') as ImportedTransaction['status']
   return {
     sessionId: row.sessionId,
     bank: toBankCode(row.bank),
@@ -230,29 +233,27 @@ export function toImportedTransaction(row: ImportedMessage): ImportedTransaction
   }
 }
 
-/** @returns undefined for UNSPECIFIED */
-export function toStatus(status: StatusMessage): TransactionStatus | undefined {
-  return TRANSACTION_STATUSES.find((name) => StatusMessage[name] === status)
-}
-
 export function toListFilter(
   request: ListTransactionsRequest | SummarizeTransactionsRequest,
 ): TransactionFilter {
   const { businessId, live, reference, sessionId, from, to, recordedFrom, recordedTo } = request
   const statuses = request.status === 0 ? request.statuses : [request.status]
   return {
-    ...{ businessId, live, reference, sessionId },
+    businessId,
+    live,
+    reference,
+    sessionId,
     customerEmail: request.customerEmail || undefined,
     fromMs: from && fromTimestamp(from),
     toMs: to && fromTimestamp(to),
     recordedFromMs: recordedFrom && fromTimestamp(recordedFrom),
     recordedToMs: recordedTo && fromTimestamp(recordedTo),
-    statuses: namesOf(StatusMessage, statuses),
-    bank: request.bank === Bank.BANK_UNSPECIFIED ? undefined : toBankCode(request.bank),
+    statuses: enumNames(StatusMessage, statuses),
+    bank: toBankFilter(request.bank),
     amountFromMinor: request.amountFromMinor || undefined,
     amountToMinor: request.amountToMinor || undefined,
-    variances: namesOf(VarianceMessage, request.variances),
-    holds: namesOf(HoldStateMessage, request.holdStates),
+    variances: enumNames(VarianceMessage, request.variances),
+    holds: enumNames(HoldStateMessage, request.holdStates),
   }
 }
 
@@ -263,27 +264,19 @@ export function toTotalsMessage({
 }: Totals): MessageInitShape<typeof SummarizeTransactionsResponseSchema> {
   return {
     count: statuses.reduce((sum, { count }) => sum + count, 0),
-    amountMinor: statuses.reduce((sum, { amountMinor }) => sum + amountMinor, 0n),
+    amountMinor: toInt64(statuses.reduce((sum, { amountMinor }) => sum + amountMinor, 0n)),
     statuses: statuses
-      .map((each) => ({ ...each, status: StatusMessage[each.status] }))
+      .map(({ status, count, amountMinor }) => ({
+        status: StatusMessage[status],
+        count,
+        amountMinor: toInt64(amountMinor),
+      }))
       .toSorted((a, b) => a.status - b.status),
     truncated,
   }
 }
 
-/** The names of some values of an enum, which are ours; undefined if there are none. */
-function namesOf<Name extends string>(
-  values: Readonly<Record<Name, number>>,
-  found: readonly number[],
-): readonly Exclude<Name, 'UNSPECIFIED'>[] | undefined {
-  if (found.length === 0) return undefined
-  return (Object.keys(values) as Name[]).filter(
-    (name): name is Exclude<Name, 'UNSPECIFIED'> =>
-      name !== 'UNSPECIFIED' && found.includes(values[name]),
-  )
-}
-
-/** @returns undefined for the others: the payment is held, or its return is requested */
+/** The hold state to list; undefined for UNSPECIFIED and for states that are not listed. */
 export function toHeldState(state: HoldStateMessage): 'HELD' | 'RETURN_REQUESTED' | undefined {
   if (state === HoldStateMessage.HELD) return 'HELD'
   return state === HoldStateMessage.RETURN_REQUESTED ? 'RETURN_REQUESTED' : undefined
@@ -291,19 +284,13 @@ export function toHeldState(state: HoldStateMessage): 'HELD' | 'RETURN_REQUESTED
 
 export function toConflictMessage(conflict: StoredConflict | ListedConflict): ConflictMessage {
   return create(PaymentConflictSchema, {
-    id: conflict.id,
+    ...conflict,
     bank: fromBankCode(conflict.bank),
     transactionId: conflict.transaction,
-    sessionId: conflict.sessionId,
-    accountNumber: conflict.accountNumber,
-    amountMinor: conflict.amountMinor,
     status: StatusMessage[conflict.status],
     createdAt: toTimestamp(conflict.createdAt.getTime()),
     ...('recorded' in conflict && {
-      note: conflict.note,
-      ...(conflict.resolvedAtMs !== undefined && {
-        resolvedAt: toTimestamp(conflict.resolvedAtMs),
-      }),
+      resolvedAt: toOptionalTimestamp(conflict.resolvedAtMs),
       ...conflict.recorded,
     }),
   })
@@ -315,17 +302,15 @@ export function encodeConflictEvent(
   eventId: string,
   nowMs: number,
 ): Uint8Array {
-  const event = create(EventSchema, {
+  return encodeEvent({
     id: eventId,
     kind: 'PAYMENT_HELD',
     occurredAt: toTimestamp(nowMs),
     payload: { case: 'paymentConflict', value: toConflictMessage(conflict) },
   })
-  return encodeEvent(event)
 }
 
 export function toUnmatchedMessage(payment: UnmatchedPayment | StoredUnmatched): UnmatchedMessage {
-  const { payer } = payment
   return create(UnmatchedPaymentSchema, {
     id: payment.id,
     bank: fromBankCode(payment.bank),
@@ -335,12 +320,7 @@ export function toUnmatchedMessage(payment: UnmatchedPayment | StoredUnmatched):
     currency: CURRENCY,
     status: StatusMessage[payment.status],
     paidAt: toTimestamp(payment.paidAtMs),
-    payer: {
-      name: payer.name,
-      accountNumber: payer.accountNumber,
-      bankCode: payer.bankCode,
-      bankName: payer.bankName,
-    },
+    payer: payment.payer,
     narration: payment.narration,
     createdAt: toTimestamp(payment.createdAtMs),
     ...('note' in payment && resolutionOf(payment)),
@@ -354,20 +334,19 @@ function resolutionOf(payment: StoredUnmatched) {
     transactionId: transactionId ?? '',
     payoutId: payoutId ?? '',
     ...(resolution && { resolution: ResolutionMessage[resolution] }),
-    ...(resolvedAtMs !== undefined && { resolvedAt: toTimestamp(resolvedAtMs) }),
+    resolvedAt: toOptionalTimestamp(resolvedAtMs),
   }
 }
 
 /** Encodes the event of an unmatched payment, which belongs to no business. */
 export function encodeUnmatchedEvent(payment: UnmatchedPayment, eventId: string): Uint8Array {
-  const event = create(EventSchema, {
+  return encodeEvent({
     id: eventId,
     kind: 'PAYMENT_UNMATCHED',
     occurredAt: toTimestamp(payment.createdAtMs),
     payload: { case: 'unmatchedPayment', value: toUnmatchedMessage(payment) },
     traceparent: payment.traceparent ?? '',
   })
-  return encodeEvent(event)
 }
 
 /** The event of a recipient, encoded without its position in the log. It states nothing about payers and customers. */
@@ -377,7 +356,7 @@ export function encodeShareEvent(
   { businessId, count, amountMinor }: Share,
   eventId: string,
 ): Uint8Array {
-  const event = create(EventSchema, {
+  return encodeEvent({
     id: eventId,
     businessId,
     kind,
@@ -395,17 +374,16 @@ export function encodeShareEvent(
       },
     },
   })
-  return encodeEvent(event)
 }
 
-/** What a business gets of some payments of another one, or gives back. */
+/** The shares that a business receives of payments of another business, or gives back. */
 export interface Share {
   readonly businessId: string
   readonly count: number
   readonly amountMinor: bigint
 }
 
-/** What happened to the shares of an owner's payments. */
+/** A change of the shares of an owner's payments. */
 export interface ShareChange {
   readonly kind: 'SHARE_SETTLED' | 'SHARE_REVERSED'
   /** The settlement of the owner, or the reversed transaction. */

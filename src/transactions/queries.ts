@@ -1,10 +1,10 @@
-import type { Pool, PoolClient } from 'pg'
+import type { PoolClient } from 'pg'
 import type { Metadata } from '../accounts/terms.ts'
 import type { BankCode, ConnectorName } from '../banks/bank.ts'
 import { booleanArray, textArray } from '../postgres/binary-arrays.ts'
 import { DEADLINES } from '../postgres/client.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
-import type { RowOf } from '../postgres/row-of.ts'
+import type { RowOf } from '../postgres/statement.ts'
 import type { TransactionEntity } from './transaction.entity.ts'
 import type { ShownTransaction, StoredTransaction, TransactionStatus } from './transaction.ts'
 import type { HoldState, PaymentVariance, Variance } from './variance/variance.ts'
@@ -36,8 +36,8 @@ export interface TransactionRow extends Omit<RowOf<typeof TransactionEntity>, 'a
 
 /**
  * The columns of a `TransactionRow`, of a transaction `t` and its account `a`. Every list of transactions selects them,
- * and `toStored` reads them. Permanent accounts pay nothing for the look-up of a variance, and "offset 0" keeps the
- * planner from reading all postings. An imported payment is settled as its provider stated, others by their posting.
+ * and `toStored` reads them. A variance is looked up only for one-time accounts, and "offset 0" keeps the planner from
+ * reading all postings. An imported payment is settled if its provider stated that; another payment, if it has the posting.
  */
 export const TRANSACTION_COLUMNS = `t.id, t.business_id, t.live, t.bank, t.session_id, t.amount_minor, t.status,
   coalesce(t.imported_settled, exists (select from ledger_posting s
@@ -71,8 +71,8 @@ export async function findBySessions(
   const result = await pool.query<TransactionRow & { at: number }>({
     name: 'transaction-find-sessions',
     query_timeout: DEADLINES.hot,
-    // The planner expects the same number of keys of a subquery for every call. Otherwise it would plan each call with
-    // few keys anew, over all partitions.
+    // The keys come from subqueries, for which the planner always expects the same number of rows. Otherwise it would make a
+    // new plan, over all partitions, for each call with few keys.
     text: `select k.at::int4 as at, ${TRANSACTION_COLUMNS}
       from unnest((select $1::text[]), (select $2::text[]), (select $3::boolean[]))
         with ordinality as k(business_id, session_id, live, at)
@@ -130,7 +130,7 @@ export async function findShownBySessions(
   for (const row of result.rows) {
     const shown = toShown(row)
     const other = found[row[0] - 1]
-    // Keys of businesses name the mode, so the other one is of another bank.
+    // The keys of businesses name the mode, so a second row is from another bank.
     found[row[0] - 1] = other === undefined ? shown : { ...shown, alsoAtBank: other.bank }
   }
   return found
@@ -144,7 +144,7 @@ function sessionsValues(keys: readonly SessionKey[]): Buffer[] {
   ]
 }
 
-/** A recorded transaction, its account's id, and which connector opened that. */
+/** A recorded transaction, the id of its account, and the connector that opened the account. */
 export interface RecordedTransaction extends StoredTransaction {
   readonly connector: ConnectorName
   readonly accountId: string
@@ -162,7 +162,7 @@ export interface RecordedKey {
  * Transactions of any business by bank, session and mode, in the order of the keys.
  */
 export async function findRecorded(
-  pool: Pool,
+  pool: Queryable,
   keys: readonly RecordedKey[],
 ): Promise<readonly (RecordedTransaction | undefined)[]> {
   const result = await pool.query<
@@ -196,8 +196,8 @@ export async function findRecorded(
 }
 
 /**
- * Returns one transaction of any business. Until the commit it locks the row, and keeps settlements from settling it. A
- * settlement that did so has committed before, and is seen.
+ * Returns one transaction of any business. Locks the row and prevents its settlement until the commit. An earlier
+ * settlement has been committed by then and is visible.
  */
 export async function lockTransaction(
   client: PoolClient,
@@ -211,8 +211,16 @@ export async function lockTransaction(
   })
   // A separate statement, so that its snapshot is later than the locks: it must see what their last holder wrote into
   // other tables, such as a decision about a held payment.
-  const result = await client.query<TransactionRow>({
-    name: 'transaction-locked',
+  return findTransactionById(client, id)
+}
+
+/** One transaction of any business. */
+export async function findTransactionById(
+  on: Queryable,
+  id: string,
+): Promise<StoredTransaction | undefined> {
+  const result = await on.query<TransactionRow>({
+    name: 'transaction-find',
     text: `select ${TRANSACTION_COLUMNS} from transaction t join account a on a.id = t.account_id
       where t.id = $1`,
     values: [id],
@@ -259,11 +267,22 @@ export function toStored(row: TransactionRow): StoredTransaction {
 }
 
 type ShownRow = [
-  ...[at: number, sessionId: string, bank: BankCode, amountMinor: string],
-  ...[status: TransactionStatus, settled: boolean, paidAtMs: number],
-  ...[reference: string, accountNumber: string, accountName: string],
-  ...[firstName: string, lastName: string, email: string],
-  ...[oneTime: boolean, expectedAmountMinor: string | null, metadata: Metadata | null],
+  at: number,
+  sessionId: string,
+  bank: BankCode,
+  amountMinor: string,
+  status: TransactionStatus,
+  settled: boolean,
+  paidAtMs: number,
+  reference: string,
+  accountNumber: string,
+  accountName: string,
+  firstName: string,
+  lastName: string,
+  email: string,
+  oneTime: boolean,
+  expectedAmountMinor: string | null,
+  metadata: Metadata | null,
   variance: VarianceArray | null,
 ]
 
@@ -295,7 +314,7 @@ function toVariance(row: VarianceArray | null): PaymentVariance | undefined {
   return { variance, hold: hold ?? undefined, decidedAtMs: decidedAtMs ?? undefined, returnReason }
 }
 
-/** What a transaction shows of the terms of its account; undefined for a permanent account. */
+/** The account terms that a transaction shows; undefined for a permanent account. */
 function expectationOf(oneTime: boolean, expectedAmountMinor: string | null) {
   if (!oneTime) return undefined
   const amountMinor = expectedAmountMinor === null ? undefined : BigInt(expectedAmountMinor)

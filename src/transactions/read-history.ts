@@ -1,4 +1,5 @@
 import type { ConnectorName } from '../banks/bank.ts'
+import { textArray } from '../postgres/binary-arrays.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import { listConflictsOf } from './conflicts.ts'
 import { TRANSACTION_COLUMNS, type TransactionRow, toStored } from './queries.ts'
@@ -6,19 +7,19 @@ import type { ListedConflict, StoredTransaction } from './transaction.ts'
 
 /** Everything that is stored about one payment, except its events. */
 export interface PaymentHistory {
-  /** With its reversal. */
+  /** Includes its reversal. */
   readonly transaction: StoredTransaction
   readonly accountId: string
-  /** Which connector opened the account. */
+  /** The connector that opened the account. */
   readonly connector: ConnectorName
   /** Oldest first. */
   readonly postings: readonly StoredPosting[]
-  /** The reports that contradict it, oldest first, and one more than asked for if there are more. */
+  /** The reports that contradict it, oldest first; one more than requested if there are more. */
   readonly conflicts: readonly ListedConflict[]
 }
 
 /** One movement of money. */
-export interface StoredPosting {
+interface StoredPosting {
   readonly kind: string
   /** The business of the payment; the recipient of a share. */
   readonly businessId: string
@@ -63,7 +64,7 @@ interface HistoryRow extends TransactionRow {
   reversed_at_ms: number | null
 }
 
-/** The primary key bounds them: one of each kind. */
+/** The list is bounded, because the primary key allows one posting of each kind. */
 async function readPostings(on: Queryable, id: string): Promise<readonly StoredPosting[]> {
   type Row = Omit<StoredPosting, 'amountMinor' | 'settlementId'> & {
     readonly amount: string
@@ -82,4 +83,51 @@ async function readPostings(on: Queryable, id: string): Promise<readonly StoredP
     amountMinor: BigInt(amount),
     settlementId: settlement ?? undefined,
   }))
+}
+
+/** How a payment was settled. */
+export interface Settled {
+  readonly settledAtMs: number
+  /** The fee, less the part that a reversal returned. */
+  readonly feeMinor: bigint
+  /** The shares of other businesses, less the part that they gave back with a reversal. */
+  readonly splitsMinor: bigint
+}
+
+interface Row {
+  id: string
+  settled_at_ms: number
+  fee_minor: string
+  splits_minor: string
+}
+
+/** @returns how the settled payments among them were settled, by id */
+export async function listSettled(
+  on: Queryable,
+  transactionIds: readonly string[],
+): Promise<ReadonlyMap<string, Settled>> {
+  if (transactionIds.length === 0) return new Map()
+  const { rows } = await on.query<Row>({
+    name: 'posting-list-settled',
+    text: `select k.id, round(date_part('epoch', p.settled_at) * 1000) as settled_at_ms, p.fee_minor, p.splits_minor
+      from unnest((select $1::text[])) k(id) cross join lateral (
+        select max(created_at) filter (where kind = 'settlement') as settled_at,
+          coalesce(sum(amount_minor) filter (where kind = 'fee'), 0)
+            - coalesce(sum(amount_minor) filter (where kind = 'fee_reversal'), 0) as fee_minor,
+          coalesce(sum(amount_minor) filter (where kind = 'split'), 0)
+            - coalesce(sum(amount_minor) filter (where kind = 'split_reversal'), 0) as splits_minor
+        from ledger_posting where transaction_id = k.id offset 0
+      ) p where p.settled_at is not null`,
+    values: [textArray(transactionIds)],
+  })
+  return new Map(
+    rows.map((row) => [
+      row.id,
+      {
+        settledAtMs: row.settled_at_ms,
+        feeMinor: BigInt(row.fee_minor),
+        splitsMinor: BigInt(row.splits_minor),
+      },
+    ]),
+  )
 }

@@ -80,7 +80,7 @@ export function createRecordPayment(runtime: Runtime, dependencies: Dependencies
     queueMax: 50_000,
     observers: observeBatches && [observeBatches('conflicts')],
   })
-  // One line for each payment would be a flood.
+  // A line for each payment would flood the log.
   const logPayment = createLogSampler({
     log,
     level: 'debug',
@@ -139,7 +139,7 @@ async function recordBatch(
     } else rest.push(entry)
   }
   if (recorded.size > 0) afterCommit(log, onCommit)
-  // They have a statement of their own, so that payments into permanent accounts cost nothing more.
+  // One-time accounts have a statement of their own, so payments into permanent accounts cost nothing extra.
   await recordOneTime(runtime, oneTime, nowMs, ({ call }, { isWritten, transaction, row }) => {
     if (isWritten) call.result = { outcome: 'RECORDED', transaction }
     else rest.push({ call, payment: call.item, row, stored: transaction })
@@ -210,8 +210,8 @@ function toRow(
 }
 
 /**
- * Begins the span of a statement that several calls share. It links all of them, and is a step of the first, so that
- * the trace of a call that is alone in its batch shows everything.
+ * Begins the span of a statement that several calls share. The span links to all these calls and is a child of the first,
+ * so that the trace of a call that is alone in its batch shows everything.
  *
  * @returns undefined unless a call is recorded
  */
@@ -241,7 +241,7 @@ interface ManyDependencies {
 
 /**
  * Creates the function. The results are the same as if the payments were recorded one after the other. A payment
- * waits only for earlier ones that its result may depend on; the others share the batches of `recordPayment`.
+ * waits only for earlier payments on which its result may depend; all other payments share the batches of `recordPayment`.
  *
  * Faults of `recordPayment` that concern no single payment, such as unavailable, fail the whole call.
  */
@@ -260,7 +260,7 @@ export function createRecordPayments(dependencies: ManyDependencies): RecordPaym
     payment: TokenPayment,
   ): Promise<RecordResult | Fault> => {
     const results = await Promise.all(before)
-    // Otherwise each repeat would wait for the bank as long as the first.
+    // If the bank was unavailable for an earlier report, do not wait for the bank again.
     return results.find(isUnavailable) ?? recordOne(payment)
   }
   return async (payments) => {

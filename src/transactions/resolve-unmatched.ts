@@ -1,4 +1,4 @@
-import type { Pool } from 'pg'
+import type { Pool, PoolClient } from 'pg'
 import { isCreditable, isOpened, type OpenAccount } from '../accounts/account.ts'
 import { getAccount } from '../accounts/get-account.ts'
 import { lockOneTimeAccounts, useAccounts } from '../accounts/one-time-store.ts'
@@ -11,16 +11,27 @@ import { createBatcher } from '../postgres/batcher.ts'
 import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
 import { cutScan, readPage } from '../postgres/page-token.ts'
 import type { Runtime } from '../postgres/runtime.ts'
+import { recordConflicts } from './conflicts.ts'
 import { encodeArrival } from './message.ts'
 import { findRecorded } from './queries.ts'
-import type { PaymentKey, Resolution, StoredTransaction, StoredUnmatched } from './transaction.ts'
+import type { RecordPayment } from './record-payment.ts'
+import {
+  classifyRepeat,
+  type PaymentKey,
+  type Resolution,
+  type StoredConflict,
+  type StoredTransaction,
+  type StoredUnmatched,
+} from './transaction.ts'
 import {
   assignOpen,
+  attachOpen,
   findUnmatched,
   isSessionReturned,
   listOpenUnmatched,
   lockOpenReports,
   lockReported,
+  lockReports,
   resolutionsOf,
   returnOpen,
 } from './unmatched-store.ts'
@@ -29,6 +40,9 @@ import { CREDITED } from './variance/variance.ts'
 
 interface Dependencies {
   readonly isSimulated: IsSimulated
+  readonly recordPayment: RecordPayment
+  /** Called once for each distinct report that contradicts a recorded payment. */
+  readonly onConflict: (conflict: StoredConflict) => void
 }
 
 /** One page of the unmatched payments that wait for an operator's decision, newest first. */
@@ -61,18 +75,21 @@ interface AssignUnmatched {
 }
 
 /**
- * Records an unmatched payment for an account, once, and resolves all open reports of the payment.
- * Repeating the call returns the same transaction.
+ * Records an unmatched payment for an account, once, and resolves all open reports of the payment; a report that contradicts
+ * the recorded one becomes a conflict. Repeating the call returns the same transaction. If the session is already recorded
+ * for this account, returns that transaction and credits nothing, except that a final report finalizes a PENDING transaction.
  *
  * Faults: not_found (the payment or the account), account_pending, validation_failed (the account
  * is at another bank, or simulated while the payment is not), payment_resolved.
  */
 export async function assignUnmatched(
-  { database: { durablePool }, clock, onCommit }: Runtime,
-  { isSimulated }: Dependencies,
+  runtime: Runtime,
+  dependencies: Dependencies,
   { unmatchedPaymentId, businessId, reference, note }: AssignUnmatched,
   actor: Actor,
 ): Promise<StoredTransaction> {
+  const { clock, onCommit } = runtime
+  const { durablePool } = runtime.database
   const payment = await getUnmatched(durablePool, unmatchedPaymentId)
   const account = await getAccount(durablePool, { businessId, live: true, reference })
   if (!isOpened(account)) {
@@ -82,13 +99,13 @@ export async function assignUnmatched(
     const message = `names an account at ${account.bank}, but the money is at ${payment.bank}`
     throw invalidFields([{ field: 'reference', message }])
   }
-  if (!isCreditable(account, isSimulated)) {
+  if (!isCreditable(account, dependencies.isSimulated)) {
     const message = 'names an account that the sandbox opened, but the money is real'
     throw invalidFields([{ field: 'reference', message }])
   }
   const nowMs = clock.now()
   const assigned = await inTransaction(durablePool, async (client) => {
-    // Before the reports: recording locks in this order, too.
+    // The account is locked before the reports, because recording locks in this order, too.
     const terms = (await lockOneTimeAccounts(client, [account.id])).get(account.id)
     await lockReported(client, [payment])
     const reports = await lockOpenReports(client, payment.id)
@@ -98,26 +115,95 @@ export async function assignUnmatched(
     const { transaction, decided } = terms
       ? decidePayment(terms, assigned)
       : { transaction: assigned, decided: CREDITED }
-    const ids = reports.map(({ id }) => id)
+    const before = { ...transaction, accountNumber: payment.accountNumber }
+    const conflicting = reports.filter((each) => classifyRepeat(before, each) === 'conflict')
+    const ids = reports.filter((each) => !conflicting.includes(each)).map(({ id }) => id)
     const row = { ...toRow(transaction, account, nowMs), ...decided }
     if (!(await assignOpen(client, report.id, ids, row, note))) return undefined
     if (decided.isUse) await useAccounts(client, [account.id], nowMs)
-    await appendAudit(client, actor, {
-      action: 'unmatched_payment.assign',
-      targetId: payment.id,
-      businessId: account.businessId,
-      details: { reference: account.reference, transactionId: transaction.id, note },
-    })
-    return transaction
+    await auditAssignment(client, payment.id, transaction, note, actor)
+    return { transaction, conflicting: conflicting[0] }
   })
-  if (assigned === undefined) return assignedBefore(durablePool, payment.id, account)
+  if (assigned === undefined) {
+    const [recorded] = await findRecorded(durablePool, [payment])
+    if (recorded?.accountId === account.id) {
+      await attachToRecorded(runtime, dependencies, payment, recorded, note, actor)
+    }
+    return assignedBefore(durablePool, payment.id, account)
+  }
   onCommit()
-  return assigned
+  const { transaction, conflicting } = assigned
+  // If this fails, the report stays listed.
+  if (conflicting) {
+    await attachToRecorded(runtime, dependencies, conflicting, transaction, note, actor)
+  }
+  return transaction
 }
 
 /**
- * Chooses which report of a payment to record: a final one before a pending one, and among final
- * ones the one that the operator named, then a successful one.
+ * Resolves the open reports of a payment whose session is recorded for the account that the operator named, with other
+ * facts. A final report finalizes a PENDING transaction. Reports that contradict the transaction wait as conflicts.
+ */
+async function attachToRecorded(
+  runtime: Runtime,
+  dependencies: Dependencies,
+  payment: StoredUnmatched,
+  recorded: StoredTransaction,
+  note: string,
+  actor: Actor,
+): Promise<void> {
+  const { durablePool } = runtime.database
+  const { bank, accountNumber } = payment
+  const reports = await lockOpenReports(durablePool, payment.id)
+  const before = { ...recorded, accountNumber }
+  const final = mostFinal(
+    [payment, ...reports].filter((report) => classifyRepeat(before, report) === 'final'),
+    payment.id,
+  )
+  const after = { ...before, status: final?.status ?? recorded.status }
+  const conflicting = reports.filter((report) => classifyRepeat(after, report) === 'conflict')
+  // The conflicts come first: a report is resolved once they are stored.
+  if (conflicting.length > 0) {
+    const conflicts = conflicting.map((reported) => ({
+      bank,
+      transactionId: recorded.id,
+      reported,
+    }))
+    await recordConflicts(runtime, dependencies, conflicts)
+  }
+  const isAttached = await inTransaction(durablePool, async (client) => {
+    await lockReported(client, [payment])
+    if (await isSessionReturned(client, payment)) return false
+    const nowMs = runtime.clock.now()
+    if (!(await attachOpen(client, payment.id, recorded.id, note, nowMs))) return false
+    await auditAssignment(client, payment.id, recorded, note, actor)
+    return true
+  })
+  // The report is attached first: before, its account number is another one. A repeat of the call catches up after a crash.
+  if (final && (isAttached || payment.transactionId === recorded.id)) {
+    await dependencies.recordPayment({ ...final, recordedBy: recordedByOf(actor) })
+  }
+}
+
+function auditAssignment(
+  client: PoolClient,
+  targetId: string,
+  { id: transactionId, account: { businessId, reference } }: StoredTransaction,
+  note: string,
+  actor: Actor,
+): Promise<void> {
+  const details = { reference, transactionId, note }
+  return appendAudit(client, actor, {
+    action: 'unmatched_payment.assign',
+    targetId,
+    businessId,
+    details,
+  })
+}
+
+/**
+ * Chooses which report of a payment to record. A final report precedes a pending report. Among final reports, the report
+ * that the operator named comes first, then a successful report.
  */
 function mostFinal(
   reports: readonly StoredUnmatched[],
@@ -149,17 +235,18 @@ function transactionOf(
 ): StoredTransaction {
   const { bank, sessionId, amountMinor, status, paidAtMs, payer, narration } = payment
   const facts = { bank, sessionId, amountMinor, status, paidAtMs, payer, narration }
-  const recordedBy = `assignment:${credentialIdOf(actor)}` as const
   return {
     id: newId('txn', createdAtMs),
     account,
     settled: false,
     createdAtMs,
     ...facts,
-    recordedBy,
+    recordedBy: recordedByOf(actor),
     variance: undefined,
   }
 }
+
+const recordedByOf = (actor: Actor) => `assignment:${credentialIdOf(actor)}` as const
 
 /** The response to a repeated call: the transaction, if it was recorded for this account. */
 async function assignedBefore(
@@ -178,8 +265,21 @@ async function assignedBefore(
       ? 'The payment was returned to its payer'
       : payment.resolution === 'RETURNING'
         ? `The payment is being returned by the payout ${payment.payoutId}`
-        : 'The session of the payment is already recorded or returned',
+        : await sessionResolved(pool, payment, recorded),
   )
+}
+
+/** Why an open payment cannot be resolved. @param recorded the transaction of its session */
+async function sessionResolved(
+  pool: Pool,
+  payment: StoredUnmatched,
+  recorded: StoredTransaction | undefined,
+): Promise<string> {
+  if (!recorded) return 'Another report of the session is returned, or is being returned'
+  const text = `The session is recorded for the account ${recorded.account.reference}`
+  return (await isSessionReturned(pool, payment))
+    ? `${text}, and another report of it is returned, or is being returned`
+    : `${text}: assign the payment to it`
 }
 
 /**
@@ -192,7 +292,9 @@ export async function returnUnmatched(
   { unmatchedPaymentId, note }: Pick<AssignUnmatched, 'unmatchedPaymentId' | 'note'>,
   actor: Actor,
 ): Promise<StoredUnmatched> {
+  const payment = await getUnmatched(durablePool, unmatchedPaymentId)
   const returned = await inTransaction(durablePool, async (client) => {
+    await lockReported(client, [payment])
     const row = await returnOpen(client, unmatchedPaymentId, note, clock.now())
     if (row) {
       await appendAudit(client, actor, {
@@ -204,13 +306,55 @@ export async function returnUnmatched(
     return row
   })
   if (returned) return returned
-  const payment = await getUnmatched(durablePool, unmatchedPaymentId)
-  if (payment.resolution === 'RETURNED') return payment
+  const now = await getUnmatched(durablePool, unmatchedPaymentId)
+  if (now.resolution === 'RETURNED') return now
+  const [recorded] = await findRecorded(durablePool, [now])
   throw paymentResolved(
-    payment.resolution === 'RETURNING'
-      ? `The payment is being returned by the payout ${payment.payoutId}`
-      : 'The payment is recorded for an account',
+    now.resolution === 'RETURNING'
+      ? `The payment is being returned by the payout ${now.payoutId}`
+      : now.resolution === 'ASSIGNED'
+        ? 'The payment is recorded for an account'
+        : await sessionResolved(durablePool, now, recorded),
   )
+}
+
+/** The note of the reports whose payment its bank has reversed. */
+const REVERSED_NOTE = 'reversed by the bank'
+
+/**
+ * Records that its bank has reversed an unmatched payment, so that no operator assigns or returns it. A repeated call is
+ * safe.
+ *
+ * @returns `refused`: why it cannot be resolved; 'not recorded': there is no open report of it
+ */
+export async function reverseUnmatched(
+  { database: { durablePool }, clock }: Runtime,
+  key: Pick<PaymentKey, 'bank' | 'sessionId'>,
+  actor: Actor,
+): Promise<'reversed' | 'already reversed' | 'not recorded' | { readonly refused: string }> {
+  return inTransaction(durablePool, async (client) => {
+    await lockReported(client, [key])
+    const reports = await lockReports(client, key)
+    const returning = reports.find(({ payoutId }) => payoutId !== undefined)
+    if (returning) {
+      return { refused: `${returning.id}: the payout ${returning.payoutId} returns it` }
+    }
+    const returned: StoredUnmatched[] = []
+    for (const { id } of reports) {
+      const row = await returnOpen(client, id, REVERSED_NOTE, clock.now())
+      if (row) returned.push(row)
+    }
+    for (const { id: targetId, note } of returned) {
+      await appendAudit(client, actor, {
+        action: 'unmatched_payment.return',
+        targetId,
+        details: { note },
+      })
+    }
+    if (returned.length > 0) return 'reversed'
+    const isRepeated = reports.some(({ note }) => note === REVERSED_NOTE)
+    return isRepeated ? 'already reversed' : 'not recorded'
+  })
 }
 
 /** Whether an operator returned the unmatched payment to its payer: it must not be recorded. */
@@ -220,9 +364,6 @@ export type IsReturned = (payment: PaymentKey) => Promise<boolean>
 export function createIsReturned(pool: Pool): IsReturned {
   const find = createBatcher<PaymentKey, Resolution | undefined>({
     run: (payments) => resolutionsOf(pool, payments),
-    itemsMax: 256,
-    batchesMax: 2,
-    queueMax: 20_000,
   })
   return async (payment) => (await find(payment)) === 'RETURNED'
 }

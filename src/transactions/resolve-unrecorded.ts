@@ -9,7 +9,7 @@ import type { Runtime } from '../postgres/runtime.ts'
 import { encodeArrival, encodeUnmatchedEvent } from './message.ts'
 import { findRecorded, type RecordedTransaction } from './queries.ts'
 import { type Finalization, finalizeTransactions, type NewTransaction } from './store.ts'
-import type { UnmatchedPayment } from './transaction.ts'
+import type { Payer, UnmatchedPayment } from './transaction.ts'
 import {
   classifyRepeat,
   type IncomingPayment,
@@ -85,7 +85,7 @@ interface Reported {
 
 /**
  * Finds the transactions of reports. An account that was open when it was looked up may be closed by now: its report
- * then counts as one that names no open account.
+ * then counts as a report that names no open account.
  */
 async function findReported(pool: Pool, entries: readonly Entry[]): Promise<readonly Reported[]> {
   const found = await findRecorded(pool, entries.map(toKey))
@@ -164,10 +164,33 @@ function toFinalization(
   recorded: Recorded,
   accountNumber: string,
 ): PendingFinalization {
-  const { status, recordedBy, traceparent: reported } = entry.payment
-  // Keep the original traceparent.
-  const traceparent = recorded.traceparent ?? reported
-  return { entry, accountNumber, transaction: { ...recorded, status, recordedBy, traceparent } }
+  const { status, recordedBy, traceparent: reported, payer, narration } = entry.payment
+  const transaction: Recorded = {
+    ...recorded,
+    status,
+    recordedBy,
+    payer: joinPayers(recorded.payer, payer),
+    narration: narration || recorded.narration,
+    // Keep the original traceparent.
+    traceparent: recorded.traceparent ?? reported,
+  }
+  return { entry, accountNumber, transaction }
+}
+
+/** What the final report does not state of the payer is as before; another account may be at another bank. */
+function joinPayers(before: Payer, reported: Payer): Payer {
+  const name = reported.name || before.name
+  const isOtherAccount =
+    reported.accountNumber !== '' &&
+    before.accountNumber !== '' &&
+    reported.accountNumber !== before.accountNumber
+  if (isOtherAccount) return { ...reported, name }
+  return {
+    name,
+    accountNumber: reported.accountNumber || before.accountNumber,
+    bankCode: reported.bankCode || before.bankCode,
+    bankName: reported.bankName || before.bankName,
+  }
 }
 
 function toRow(
@@ -175,10 +198,20 @@ function toRow(
   transaction: StoredTransaction,
   nowMs: number,
 ): Finalization {
-  const { id, traceparent } = transaction
+  const { id, payer, narration, traceparent } = transaction
   const eventId = newId('evt', nowMs)
   const payload = status === 'SUCCESS' ? encodeArrival(transaction, eventId, nowMs) : null
-  return { id, status, createdAtMs: nowMs, eventId, payload, recordedBy, traceparent }
+  return {
+    id,
+    status,
+    createdAtMs: nowMs,
+    payer,
+    narration,
+    eventId,
+    payload,
+    recordedBy,
+    traceparent,
+  }
 }
 
 /** Finalizes payments into permanent accounts in one statement. @returns the payments that another call finalized */

@@ -6,33 +6,28 @@ import { newId } from '../core/ids.ts'
 import { inTransaction } from '../postgres/in-transaction.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import type { Semaphore } from '../postgres/semaphore.ts'
-import { isLegalTransition } from './ledger/ledger.ts'
+import { getLocked } from './find-transactions.ts'
+import { isLegalTransition } from './ledger.ts'
 import { encodeTransactionEvent } from './message.ts'
-import { lockTransaction } from './queries.ts'
 import { appendShareEvents, findShares } from './share-store.ts'
 import type { StoredTransaction } from './transaction.ts'
 import { returnedOf } from './variance/variance.ts'
 
-interface Dependencies {
-  /** Limits how many reversals hold a connection while they wait for a row or the audit log. */
-  readonly semaphore: Semaphore
-}
-
 /**
  * Reverses a payment, once. Each of its postings gets a mirrored posting, also the shares of other businesses.
  *
+ * @param semaphore limits how many reversals hold a connection while they wait for a row or the audit log
  * @throws Fault not_found, already_reversed, not_reversible (the payment is pending or failed), imported_transaction
  */
 export async function reverseTransaction(
   { database: { durablePool }, clock, onCommit }: Runtime,
-  { semaphore }: Dependencies,
+  semaphore: Semaphore,
   request: { readonly transactionId: string; readonly reason: string },
   actor: Actor,
 ): Promise<StoredTransaction> {
   const reversed = await semaphore(() =>
     inTransaction(durablePool, async (client) => {
-      const transaction = await lockTransaction(client, request.transactionId)
-      if (transaction === undefined) throw new Fault('not_found', 'There is no such transaction')
+      const transaction = await getLocked(client, request.transactionId)
       const { reason } = request
       return reverseLocked(client, transaction, { reason, nowMs: clock.now() }, actor)
     }),
@@ -42,9 +37,9 @@ export async function reverseTransaction(
 }
 
 /**
- * Reverses a locked transaction. If it was held, it is so no longer.
+ * Reverses a locked transaction, and ends its hold if it was held.
  *
- * @param action what the audit log calls it
+ * @param action the name of the action in the audit log
  * @throws Fault already_reversed, not_reversible, imported_transaction
  */
 export async function reverseLocked(
@@ -56,7 +51,7 @@ export async function reverseLocked(
 ): Promise<StoredTransaction> {
   const { settled, status } = transaction
   if (status === 'REVERSED') {
-    throw new Fault('already_reversed', 'The transaction was reversed before')
+    throw new Fault('already_reversed', 'The transaction was already reversed')
   }
   if (transaction.imported) {
     const text =
@@ -83,9 +78,9 @@ export async function reverseLocked(
   return after
 }
 
-/** The row is locked, so no refund begins meanwhile. @throws Fault not_reversible */
+/** The row is locked, so no refund can begin in the meantime. @throws Fault not_reversible */
 async function requireNoRefunds(client: PoolClient, id: string): Promise<void> {
-  // The domain of payouts, which is above this one, has the functions.
+  // The domain of payouts, which depends on this domain, defines the SQL functions.
   const { rows } = await client.query<{ is_refunded: boolean; is_reduced: boolean }>(
     `select refunded_minor($1) > 0 as is_refunded,
         exists (select from refunded_pending($1) r (minor) where r.minor > 0) as is_reduced`,
@@ -113,7 +108,7 @@ async function reverseShares(
 
 /**
  * Reverses a locked, successful transaction: adds the mirror of each of its postings, and an event
- * that carries the change of its business's balances. If it was held, it is so no longer.
+ * that carries the change of its business's balances. Ends its hold if it was held.
  */
 async function reversePostings(
   client: PoolClient,

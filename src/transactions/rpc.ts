@@ -9,11 +9,11 @@ import {
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { toImportResults } from '../accounts/message.ts'
 import { actorOf, callingToken, callSourceKey, restrictionOf } from '../auth/caller.ts'
+import { inChunks } from '../core/concurrency.ts'
 import { Fault, type FieldFault, invalidFields, type Reason } from '../core/errors.ts'
-import { inChunks } from '../core/in-chunks.ts'
 import { paymentTraceOf } from '../core/tracing.ts'
 import type { Runtime } from '../postgres/runtime.ts'
-import { createSemaphore } from '../postgres/semaphore.ts'
+import { createSemaphore, type Semaphore } from '../postgres/semaphore.ts'
 import { fromTimestamp, isLive } from '../protobuf/values.ts'
 import { findReversal, type GetTransaction } from './find-transactions.ts'
 import { type ImportedPaymentRow, importTransactions } from './import-transactions.ts'
@@ -37,12 +37,7 @@ import {
   type RecordResult,
   type StoredTransaction,
 } from './transaction.ts'
-import {
-  acceptPayment,
-  completeReturn,
-  type DecisionDependencies,
-  returnPayment,
-} from './variance/decide-held.ts'
+import { acceptPayment, completeReturn, returnPayment } from './variance/decide-held.ts'
 import { listHeldPayments } from './variance/list-held.ts'
 
 /** How many reversals one instance runs at the same time. */
@@ -143,7 +138,7 @@ export function createTransactionRpc(
     },
     async reverseTransaction(request, context) {
       const actor = actorOf(context)
-      const reversed = await reverseTransaction(runtime, { semaphore }, request, actor)
+      const reversed = await reverseTransaction(runtime, semaphore, request, actor)
       return { transaction: toTransactionMessage(reversed) }
     },
     async importTransactions(message, context) {
@@ -169,7 +164,7 @@ function shownTo({ recordedBy, traceparent }: StoredTransaction, { values }: Han
   return { recorder, traceparent }
 }
 
-/** Checked here, because as a rule of the schema it would cost ten times as much as all others. */
+/** Checked here, because as a rule of the schema it would cost ten times as much as all other rules. */
 function timeFaults({ paidAt }: RecordPaymentRequest): readonly FieldFault[] {
   if (paidAt === undefined || canBePaidAt(fromTimestamp(paidAt))) return []
   return [{ field: 'paidAt', message: 'must be a time from 2000 to 2099' }]
@@ -203,18 +198,10 @@ function refusedResult(error: string, reason: Reason): RecordPaymentResult {
   return { $typeName: RESULT, outcome, transaction: undefined, error, reason }
 }
 
-/** How many decisions one instance makes at the same time. */
-const DECISIONS_MAX = 4
-
-/** What decisions about held payments need, with the bound that businesses and operators share. */
-export function createDecisions(): DecisionDependencies {
-  return { semaphore: createSemaphore(DECISIONS_MAX) }
-}
-
 /** Held payments, for operators. */
 export function createHeldPaymentRpc(
   runtime: Runtime,
-  decisions: DecisionDependencies,
+  decisions: Semaphore,
 ): ServiceImpl<typeof HeldPaymentService> {
   return {
     async acceptPayment({ transactionId }, context) {

@@ -1,11 +1,12 @@
+import type { BankCode } from '../banks/bank.ts'
 import { DAY_MS, HOUR_MS } from '../core/durations.ts'
 import { firstIdAt } from '../core/ids.ts'
-import { bindValues } from '../postgres/bind-values.ts'
 import type { Queryable } from '../postgres/in-transaction.ts'
 import { cutScan, type Page } from '../postgres/page-token.ts'
-import { isFiltered, type PaymentFilter, paymentConditions } from './payment-filter.ts'
+import { bindValues } from '../postgres/statement.ts'
 import { TRANSACTION_COLUMNS, type TransactionRow, toStored } from './queries.ts'
 import type { StoredTransaction, Totals, TransactionStatus } from './transaction.ts'
+import type { HoldState, Variance } from './variance/variance.ts'
 
 /** Which transactions to scan; times in epoch milliseconds. */
 interface ScanFilter extends PaymentFilter {
@@ -29,8 +30,8 @@ interface ScannedPage {
 type ScanRow<Edge> = Edge & (TransactionRow | { readonly id: null })
 
 /**
- * SQL: the totals of `matching` by status, and a row without a status, which counts the edge at which reading ended.
- * A `group by` would sort all rows where the planner expects few.
+ * SQL: the totals of `matching` by status, and a row without a status that counts the rows of `edge`, where reading ended
+ * at its bound. A `group by` would sort all rows if the planner expects few.
  */
 const TOTALS = `select s.status, t.count, t.amount_minor
       from unnest(array['PENDING', 'SUCCESS', 'FAILED', 'REVERSED']) as s(status) cross join lateral (
@@ -87,7 +88,7 @@ export async function scanAll(
   return cutScan(found, page, ({ id }) => [id], readUpTo ? [readUpTo] : undefined)
 }
 
-/** The totals of what `scanAll` finds. */
+/** The totals of the transactions that `scanAll` finds. */
 export async function sumAll(
   pool: Queryable,
   filter: ScanFilter & { readonly live: boolean },
@@ -108,7 +109,7 @@ export async function sumAll(
   return toTotals(rows)
 }
 
-/** SQL: which ids to read, and the conditions on the candidate that is read. */
+/** SQL: the ids to read, and the conditions on each candidate. */
 function partsOfAll(
   filter: ScanFilter & { readonly live: boolean },
   afterId: string | undefined,
@@ -144,12 +145,12 @@ interface PaidFilter extends ScanFilter {
 }
 
 /**
- * A payment reported in a period is left out if it was paid longer before the period, or longer after it, than this.
+ * A payment that was reported in a period is left out if it was paid more than this before or after the period.
  */
 const PAID_BEFORE_MAX_MS = 31 * DAY_MS
 const PAID_AFTER_MAX_MS = HOUR_MS
 
-/** Where the page before ended. */
+/** Where the previous page ended. */
 interface After {
   readonly paidAtMs: number
   readonly id: string
@@ -159,9 +160,9 @@ interface After {
 const LATEST = 'order by paid_at desc, id desc'
 
 /**
- * One page of the transactions of some businesses or of some accounts, the latest payment first. Each source is read up
- * to a bound of its own, which is that of the page if no filter leaves anything out; payments older than the one at which
- * the first of these reads ended are left to the next page.
+ * One page of the transactions of some businesses or of some accounts, the latest payment first. Each source is read up to
+ * a bound of its own: the page size, if no filter applies. If reads ended at their bounds, the page ends at the latest
+ * payment at which one of them did; older payments are left to the next page.
  */
 export async function scanByPaidAt(
   pool: Queryable,
@@ -193,7 +194,7 @@ export async function scanByPaidAt(
   return cutScan(found, page, (row) => [`${row.paidAtMs}`, row.id], edge)
 }
 
-/** The totals of what `scanByPaidAt` finds. */
+/** The totals of the transactions that `scanByPaidAt` finds. */
 export async function sumByPaidAt(
   pool: Queryable,
   filter: PaidFilter,
@@ -214,10 +215,10 @@ export async function sumByPaidAt(
 }
 
 /**
- * SQL: the candidates, each range read up to a bound; the latest payment at which one of these reads ended; and the
- * conditions on a candidate `t`, which is not older.
+ * SQL: the candidates, with each range read up to a bound; the edge, which is the latest payment at which one of these
+ * reads ended; and the conditions on a candidate `t`, which include that it is not older than the edge.
  *
- * @param bounds how many rows to read of all ranges together, and of one
+ * @param bounds the most rows to read of all ranges together, and of each range
  */
 function partsByPaidAt(
   filter: PaidFilter,
@@ -289,8 +290,8 @@ function reportedRange(
 }
 
 /**
- * The businesses whose latest payments of rare statuses are the latest of all: a page of so many has payments of no other.
- * Reads the index of these statuses, once or twice for each business that has any.
+ * The businesses whose latest payments of rare statuses are the latest. A page of `limit` payments contains payments of no
+ * other business. Reads the index of these statuses once or twice for each business that has such payments.
  */
 export async function findLatestUnsuccessful(
   pool: Queryable,
@@ -318,4 +319,64 @@ export async function findLatestUnsuccessful(
     [live, statuses, after ? new Date(after.paidAtMs) : 'infinity', after?.id ?? '', limit],
   )
   return rows.map(({ business_id: id }) => id)
+}
+
+/** Filters of a list of payments that no index serves; an absent field does not filter. */
+export interface PaymentFilter {
+  readonly bank?: BankCode | undefined
+  readonly amountFromMinor?: bigint | undefined
+  readonly amountToMinor?: bigint | undefined
+  readonly variances?: readonly Variance[] | undefined
+  readonly holds?: readonly HoldState[] | undefined
+}
+
+export function isFiltered(filter: PaymentFilter): boolean {
+  const { bank, amountFromMinor, amountToMinor, variances, holds } = filter
+  return [bank, amountFromMinor, amountToMinor, variances, holds].some((set) => set !== undefined)
+}
+
+/**
+ * SQL: the conditions of a filter on the transaction of an alias.
+ *
+ * @param bind adds a parameter and returns its placeholder
+ */
+export function paymentConditions(
+  filter: PaymentFilter,
+  alias: string,
+  bind: (value: unknown) => string,
+): readonly string[] {
+  const conditions: string[] = []
+  const add = (value: unknown, conditionOf: (parameter: string) => string): void => {
+    if (value !== undefined) conditions.push(conditionOf(bind(value)))
+  }
+  add(filter.bank, (bank) => `${alias}.bank = ${bank}`)
+  add(filter.amountFromMinor, (minor) => `${alias}.amount_minor >= ${minor}`)
+  add(filter.amountToMinor, (minor) => `${alias}.amount_minor <= ${minor}`)
+  add(
+    filter.variances,
+    (all) => `(select variance from payment_variance
+      where transaction_id = ${alias}.id offset 0) = any (${all}::text[])`,
+  )
+  add(
+    filter.holds,
+    (all) => `(select hold from payment_variance
+      where transaction_id = ${alias}.id offset 0) = any (${all}::text[])`,
+  )
+  return conditions
+}
+
+export function matchesPayment(
+  filter: PaymentFilter & { readonly statuses: readonly TransactionStatus[] | undefined },
+  { bank, amountMinor, status, variance }: StoredTransaction,
+): boolean {
+  const { amountFromMinor = 0n, amountToMinor = amountMinor, variances, holds, statuses } = filter
+  return (
+    (filter.bank === undefined || bank === filter.bank) &&
+    amountMinor >= amountFromMinor &&
+    amountMinor <= amountToMinor &&
+    (statuses === undefined || statuses.includes(status)) &&
+    (variances === undefined ||
+      (variance !== undefined && variances.includes(variance.variance))) &&
+    (holds === undefined || (variance?.hold !== undefined && holds.includes(variance.hold)))
+  )
 }

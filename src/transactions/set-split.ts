@@ -11,13 +11,13 @@ import { firstIdAt, newId } from '../core/ids.ts'
 import { inTransaction } from '../postgres/in-transaction.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 
-/** An account with the split that it has now; undefined: its owner keeps everything. */
+/** An account with its current split; undefined: its owner keeps everything. */
 interface SplitAccount {
   readonly account: StoredAccount
   readonly split: Split | undefined
 }
 
-/** Divides the payments into an account that are recorded from now on. */
+/** Sets how payments into an account are divided that are recorded from now on. */
 export type SetSplit = (
   key: AccountKey,
   requested: RequestedSplit | undefined,
@@ -25,10 +25,10 @@ export type SetSplit = (
 ) => Promise<SplitAccount>
 
 /**
- * Creates the function. A repeat changes nothing. Faults: not_found, account_pending, validation_failed.
+ * Creates the function. A repeated call changes nothing. Faults: not_found, account_pending, validation_failed.
  *
- * From before it chooses the version until the commit, no payment of the business can be settled, and the version is
- * valid only after every payment that was recorded before. So a settled payment keeps its split for ever.
+ * No payment of the business can be settled from before the version is chosen until the commit, and the version applies
+ * only to payments recorded later than all existing payments. So a settled payment keeps its split for ever.
  */
 export function createSetSplit({ database: { durablePool }, clock }: Runtime): SetSplit {
   return async (key, requested, actor) => {

@@ -38,7 +38,7 @@ export async function appendShareEvents(
   })
 }
 
-/** The shares of a settled transaction, as they were settled. */
+/** The shares of a settled transaction, as its settlement divided them. */
 export async function findShares(client: PoolClient, transactionId: string): Promise<Share[]> {
   const { rows } = await client.query<{ business_id: string; amount_minor: string }>({
     name: 'transaction-shares',

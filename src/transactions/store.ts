@@ -39,7 +39,7 @@ export async function insertTransactions(
   return new Set(result.rows.map((row) => row.id))
 }
 
-function recordStatement(rows: readonly NewTransaction[]) {
+export function recordStatement(rows: readonly NewTransaction[]) {
   return {
     name: 'transaction-record',
     // The rows whose money has arrived are found by "is true" and not by a join: the planner expects one recorded row,
@@ -91,11 +91,6 @@ function recordStatement(rows: readonly NewTransaction[]) {
   }
 }
 
-/** The same in the caller's transaction. @returns how many payments it recorded */
-export async function recordOn(on: Queryable, rows: readonly NewTransaction[]): Promise<number> {
-  return (await on.query(recordStatement(rows))).rows.length
-}
-
 /** The values of `$1` to `$19` of the statements that record payments. */
 export function recordValues(rows: readonly NewTransaction[]): Buffer[] {
   return [
@@ -121,14 +116,22 @@ export function recordValues(rows: readonly NewTransaction[]): Buffer[] {
   ]
 }
 
-/** The final status of a pending transaction, with its event. */
+/** The final state of a pending transaction, with its event. */
 export type Finalization = Pick<
   NewTransaction,
-  'id' | 'status' | 'createdAtMs' | 'eventId' | 'payload' | 'recordedBy' | 'traceparent'
+  | 'id'
+  | 'status'
+  | 'createdAtMs'
+  | 'payer'
+  | 'narration'
+  | 'eventId'
+  | 'payload'
+  | 'recordedBy'
+  | 'traceparent'
 >
 
 /**
- * Finalizes pending transactions into permanent accounts. A successful one gets its posting and event.
+ * Finalizes pending transactions into permanent accounts. A successful transaction gets its posting and event.
  *
  * @returns the event ids of the rows that were applied: at most one for each transaction, and none
  * for a transaction that was already final
@@ -157,9 +160,10 @@ function finalizeStatement(rows: readonly (Finalization & Decided)[]) {
     text: `with input as (
         -- The first report of a payment finalizes it.
         select distinct on (id) * from unnest($1::text[], $2::text[], $3::timestamptz[], $4::text[],
-          $5::bytea[], $6::text[], $7::text[], $8::text[], $9::text[], $10::boolean[]) with ordinality
-          as i(id, new_status, recorded_at, event_id, payload, finalized_by, finalized_in,
-            variance, hold, is_use, at)
+          $5::bytea[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::text[],
+          $12::text[], $13::text[], $14::text[], $15::boolean[]) with ordinality
+          as i(id, new_status, recorded_at, event_id, payload, finalized_by, finalized_in, new_name,
+            new_account_number, new_bank_code, new_bank_name, new_narration, variance, hold, is_use, at)
         order by id, at
       ), locked as (
         -- Every statement locks in this order, to prevent deadlocks.
@@ -168,7 +172,9 @@ function finalizeStatement(rows: readonly (Finalization & Decided)[]) {
       ), finalized as (
         -- The settlement date is counted from created_at, so it becomes the time of finalization.
         update transaction t set status = new_status, created_at = recorded_at,
-          recorded_by = finalized_by, traceparent = finalized_in
+          recorded_by = finalized_by, traceparent = finalized_in, payer_name = new_name,
+          payer_account_number = new_account_number, payer_bank_code = new_bank_code,
+          payer_bank_name = new_bank_name, narration = new_narration
         from input join locked using (id) where t.id = input.id
         returning t.*, event_id, payload, variance, hold, is_use
       ), posted as (
@@ -198,6 +204,11 @@ function finalizeStatement(rows: readonly (Finalization & Decided)[]) {
       byteaArray(rows.map((row) => row.payload)),
       textArray(rows.map((row) => row.recordedBy)),
       textArray(rows.map((row) => row.traceparent ?? null)),
+      textArray(rows.map((row) => row.payer.name)),
+      textArray(rows.map((row) => row.payer.accountNumber)),
+      textArray(rows.map((row) => row.payer.bankCode)),
+      textArray(rows.map((row) => row.payer.bankName)),
+      textArray(rows.map((row) => row.narration)),
       ...decidedValues(rows),
     ],
   }

@@ -28,9 +28,9 @@ export function canBePaidAt(atMs: number): boolean {
 }
 
 /**
- * Who recorded a payment. Calls are named with the id of their token: internal services, operators
- * with a statement, an assignment of an unmatched payment or an import, and simulated transfers. A text, so that
- * recording needs no look-up. Events do not carry it, so no business sees it.
+ * Who recorded a payment. For a call, it includes the id of the token: of an internal service (`token`), of an operator
+ * (`statement`, `assignment`, `import`), or of a simulated transfer (`sandbox`). It is a text, so that recording needs no
+ * look-up. Events do not carry it, so no business sees it.
  */
 export type RecordedBy =
   | 'notification'
@@ -61,7 +61,7 @@ export interface TokenPayment extends IncomingPayment {
   readonly bankKey: string
 }
 
-export interface AccountFacts {
+interface AccountFacts {
   readonly businessId: string
   /** True: live mode; false: test mode. The transaction has the same mode. */
   readonly live: boolean
@@ -108,7 +108,7 @@ export interface StoredTransaction {
   readonly variance?: PaymentVariance | undefined
   /** The W3C traceparent that it was recorded with; undefined: none. */
   readonly traceparent?: string | undefined
-  /** When its event got its place; present in lists by recorded time. */
+  /** When its event got its position in the log; present in lists by recorded time. */
   readonly recordedAtMs?: number
   /** Present on a reversed transaction, in queries that load it. */
   readonly reversal?: Reversal
@@ -116,7 +116,7 @@ export interface StoredTransaction {
 
 /** How many transactions a list has, and the sums of their amounts. */
 export interface Totals {
-  /** Of the statuses that they have. */
+  /** One entry for each status that occurs. */
   readonly statuses: readonly {
     readonly status: TransactionStatus
     readonly count: number
@@ -168,7 +168,7 @@ export type Repeat = 'duplicate' | 'final' | 'conflict'
 /**
  * Compares a report with the transaction that is recorded for its session. A report may finalize a
  * pending transaction and makes no other transition (see ledger.ts). A late PENDING report is a
- * duplicate. A final status that contradicts the recorded one is a conflict, for manual review.
+ * duplicate. A final status that contradicts the recorded status is a conflict, for manual review.
  */
 export function classifyRepeat(
   recorded: {
@@ -193,7 +193,7 @@ export function awaitsSettlement(transaction: StoredTransaction): boolean {
   return status === 'SUCCESS' && !settled && imported !== true && isCredited
 }
 
-/** A payment that was held is credited when it is accepted. */
+/** When a payment was credited: for a payment that was held, when it was accepted. */
 export function creditedAtOf({ createdAtMs, variance }: StoredTransaction): number {
   return variance?.decidedAtMs ?? createdAtMs
 }
@@ -212,23 +212,25 @@ export interface StoredConflict {
   readonly createdAt: Date
 }
 
-/** A stored report beside what was recorded for its session. */
+/** A stored report with the recorded payment of its session. */
 export interface ListedConflict extends StoredConflict {
   readonly resolvedAtMs: number | undefined
   readonly note: string
   readonly recorded: {
     readonly businessId: string
+    readonly live: boolean
     readonly recordedAccountNumber: string
     readonly recordedAmountMinor: bigint
+    readonly recordedStatus: TransactionStatus
   }
 }
 
 /**
- * An operator's decision about an unmatched payment. The database rejects all other transitions
+ * An operator's or its bank's decision about an unmatched payment. The database rejects all other transitions
  * (`unmatched_payment_guard` in the migrations).
  *
- *     (open) ──▶ ASSIGNED                  recorded for the account that the operator named
- *      ▲  └────▶ RETURNED                  returned outside Inflow, as the operator recorded
+ *     (open) ──▶ ASSIGNED                  recorded for the account that the operator named, now or before
+ *      ▲  └────▶ RETURNED                  returned outside Inflow, as the operator recorded, or reversed by its bank
  *      │ └─────▶ RETURNING ──▶ RETURNED    a payout returns it; it was paid
  *      └─────────────┴────────────┘        the payout was not paid, or was sent back
  *
@@ -242,7 +244,7 @@ export interface UnmatchedPayment extends Omit<IncomingPayment, 'recordedBy'> {
   readonly createdAtMs: number
 }
 
-/** What all reports of a payment have in common. */
+/** The fields that all reports of a payment share. */
 export type PaymentKey = Pick<
   UnmatchedPayment,
   'bank' | 'sessionId' | 'accountNumber' | 'amountMinor'
@@ -253,7 +255,7 @@ export interface StoredUnmatched extends UnmatchedPayment {
   readonly resolution: Resolution | undefined
   readonly resolvedAtMs: number | undefined
   readonly note: string
-  /** The transaction that records it, if it was assigned. */
+  /** The transaction of its session, if it was assigned. */
   readonly transactionId: string | undefined
   /** The payout that returns it, while that is in progress or paid. */
   readonly payoutId: string | undefined

@@ -1,10 +1,8 @@
-import type { EntityManager } from '@mikro-orm/postgresql'
 import type { Pool } from 'pg'
 import type { BankCode } from '../banks/bank.ts'
 import { bigintArray, byteaArray, textArray, timestampArray } from '../postgres/binary-arrays.ts'
-import { bindValues } from '../postgres/bind-values.ts'
 import { inTransaction, type Queryable } from '../postgres/in-transaction.ts'
-import { queryableOf } from '../postgres/queries-of.ts'
+import { bindValues } from '../postgres/statement.ts'
 import type { NewTransaction } from './store.ts'
 import type { PaymentKey, Resolution, StoredUnmatched, UnmatchedPayment } from './transaction.ts'
 import type { Decided } from './variance/variance.ts'
@@ -34,7 +32,7 @@ export async function findUnmatched(pool: Pool, id: string): Promise<StoredUnmat
   return result.rows[0] && toStored(result.rows[0])
 }
 
-/** The unmatched payments of an id or of a session id, newest first, resolved ones included. */
+/** The unmatched payments with an id or a session id, newest first, including resolved payments. */
 export async function searchUnmatched(
   on: Queryable,
   text: string,
@@ -49,15 +47,17 @@ export async function searchUnmatched(
 }
 
 /**
- * Whether the payment of `u` was recorded later, with the same amount and account. "offset 0": by look-ups, whatever the
- * planner expects of the tables.
+ * Whether the payment of `u` was recorded later, with the same amount and account, and a status that the report neither
+ * finalizes nor contradicts (see `classifyRepeat`). "offset 0" makes the planner use look-ups, whatever it expects of the
+ * tables.
  */
 const IS_RECORDED = `exists (
           select from payment_session s
             cross join lateral (select * from transaction where id = s.transaction_id offset 0) t
             join account a on a.id = t.account_id
           where s.session_id = u.session_id and s.bank = u.bank and s.live
-            and t.amount_minor = u.amount_minor and a.account_number = u.account_number offset 0)`
+            and t.amount_minor = u.amount_minor and a.account_number = u.account_number
+            and (u.status in (t.status, 'PENDING') or (t.status = 'REVERSED' and u.status = 'SUCCESS')) offset 0)`
 
 /** How many rows one page may scan; nearly all of them are listed. */
 const ROWS_MAX = 1_000
@@ -72,7 +72,7 @@ interface OpenFilter {
 
 /**
  * The unmatched payments that wait for an operator's decision, except payments that were recorded later with the same
- * amount and account. Only live payments are stored as unmatched.
+ * facts. Only live payments are stored as unmatched.
  *
  * @param afterId the last payment of the previous page
  * @returns `readUpTo`: the last id that was scanned, if the scan limit ended the page
@@ -111,35 +111,20 @@ export async function listOpenUnmatched(
   return { payments, readUpTo: rows[0]?.readUpTo ?? undefined }
 }
 
-/** The unmatched payments that wait for an operator, oldest first. @param after empty: from the first one */
-export async function listOldestUnmatched(on: Queryable, after: string, limit: number) {
-  const { payments, readUpTo } = await listOpenUnmatched(
-    on,
-    { order: 'oldest' },
-    after || undefined,
-    limit,
-  )
-  return { readUpTo, payments: payments.map((each) => ({ ...each, payerName: each.payer.name })) }
-}
-
-/** How many payments `listOpenUnmatched` lists, among so many of the oldest; absent: in all. */
-export async function countWaitingUnmatched(on: Queryable, max?: number): Promise<number> {
+/** Counts the payments that `listOpenUnmatched` lists among the `max` oldest. */
+export async function countWaitingUnmatched(on: Queryable, max: number): Promise<number> {
   const { rows } = await on.query<{ count: number }>(
     `select count(*)::int as count
       from (select * from unmatched_payment where resolution is null order by id limit $1) u
       where not ${IS_RECORDED}`,
-    [max ?? null],
+    [max],
   )
   return rows[0]?.count ?? 0
 }
 
-export function countOpenUnmatched(em: EntityManager): Promise<number> {
-  return countWaitingUnmatched(queryableOf(em))
-}
-
 /**
  * Lets an assignment of a payment and the insertion of further reports of it exclude each other until the commit:
- * an assignment resolves the reports that it finds, and one that it does not find would stay open for ever.
+ * an assignment resolves the reports that it finds; a report that it missed would stay open for ever.
  */
 export async function lockReported(
   client: Queryable,
@@ -273,14 +258,14 @@ export async function isSessionTaken(
   return rows[0]?.is_taken === true
 }
 
-/** Whether a payout returns a payment of a session, or has. The caller holds the lock of its reports. */
+/** Whether a payment of a session was returned, or is being returned by a payout. The caller has locked its reports. */
 export async function isSessionReturned(
   client: Queryable,
   { bank, sessionId }: Pick<PaymentKey, 'bank' | 'sessionId'>,
 ): Promise<boolean> {
   const { rows } = await client.query<{ is_returned: boolean }>(
     `select exists (select from unmatched_payment
-        where session_id = $1 and bank = $2 and payout_id is not null) as is_returned`,
+        where session_id = $1 and bank = $2 and resolution in ('RETURNED', 'RETURNING')) as is_returned`,
     [sessionId, bank],
   )
   return rows[0]?.is_returned === true
@@ -303,7 +288,7 @@ export async function beginReturn(
   )
 }
 
-/** States that the payment that a payout returns is returned. The caller has changed the payout. */
+/** Marks the unmatched payment of a payout as returned. The caller has changed the payout. */
 export async function completeReturn(
   client: Queryable,
   payoutId: string,
@@ -315,7 +300,7 @@ export async function completeReturn(
   )
 }
 
-/** Opens the payment again that a payout did not return. The caller has changed the payout. */
+/** Reopens the unmatched payment of a payout that did not return it. The caller has changed the payout. */
 export async function reopenUnmatched(client: Queryable, payoutId: string): Promise<void> {
   await client.query(
     `update unmatched_payment set resolution = null, resolved_at = null, note = '', payout_id = null
@@ -325,9 +310,31 @@ export async function reopenUnmatched(client: Queryable, payoutId: string): Prom
 }
 
 /**
- * Marks all open reports of an unmatched payment as returned to the payer.
+ * Resolves the open reports of a payment whose session is recorded already.
  *
- * @returns the updated payment; undefined if it was not open
+ * @returns whether there were any
+ */
+export async function attachOpen(
+  client: Queryable,
+  id: string,
+  transactionId: string,
+  note: string,
+  nowMs: number,
+): Promise<boolean> {
+  const reports = await lockOpenReports(client, id)
+  await client.query(
+    `update unmatched_payment set resolution = 'ASSIGNED', resolved_at = $3, note = $4, transaction_id = $2
+      where id = any ($1)`,
+    [reports.map((report) => report.id), transactionId, new Date(nowMs), note],
+  )
+  return reports.length > 0
+}
+
+/**
+ * Marks all open reports of an unmatched payment as returned to the payer, unless the session is recorded, or a payout
+ * returns another report of it. The caller has locked the session.
+ *
+ * @returns the updated payment; undefined if it was not updated
  */
 export async function returnOpen(
   client: Queryable,
@@ -339,11 +346,28 @@ export async function returnOpen(
   const result = await client.query<Row>({
     name: 'unmatched-payment-return',
     text: `update unmatched_payment u set resolution = 'RETURNED', resolved_at = $2, note = $3
-      where id = any ($1) and not ${IS_RECORDED} returning ${COLUMNS}`,
+      where id = any ($1)
+        and not exists (select from payment_session s
+          where s.session_id = u.session_id and s.bank = u.bank and s.live offset 0)
+        and not exists (select from unmatched_payment r
+          where r.session_id = u.session_id and r.bank = u.bank and r.resolution = 'RETURNING' offset 0)
+      returning ${COLUMNS}`,
     values: [reports.map((report) => report.id), new Date(nowMs), note],
   })
   const returned = result.rows.find((row) => row.id === id)
   return returned && toStored(returned)
+}
+
+/** Locks all reports of a session, including the resolved ones, by id, as recording does, too. */
+export async function lockReports(
+  client: Queryable,
+  { bank, sessionId }: Pick<PaymentKey, 'bank' | 'sessionId'>,
+): Promise<readonly StoredUnmatched[]> {
+  const { rows } = await client.query<Row>(
+    `select ${COLUMNS} from unmatched_payment u where session_id = $1 and bank = $2 order by id for update`,
+    [sessionId, bank],
+  )
+  return rows.map(toStored)
 }
 
 /**
@@ -404,7 +428,7 @@ export interface NewUnmatched extends UnmatchedPayment {
   readonly payload: Uint8Array
 }
 
-/** What became of reports of unmatched payments, by the ids of their rows. */
+/** The result of inserting reports of unmatched payments, by the ids of their rows. */
 interface InsertedReports {
   readonly inserted: ReadonlySet<string>
   /** An operator has assigned their payments in the meantime, so they are reports of recorded payments. */

@@ -5,10 +5,10 @@ import type { Runtime } from '../postgres/runtime.ts'
 import { createPendingFrom } from './deliveries/backlog.ts'
 import { countUnhealthyByState } from './endpoints/list-unhealthy.ts'
 
-/** How long the position is kept before which no delivery is pending. */
+/** How long the position from which deliveries may be pending is kept. */
 const PENDING_FROM_MAX_AGE_MS = 10_000
 
-/** One statement reads many rows, so it runs less often than other gauges. */
+/** The statement reads many rows, so these gauges are read less often than others. */
 const PERIOD_MS = 10_000
 
 const STATES: readonly EndpointState[] = ['enabled', 'failing', 'disabled']
@@ -17,7 +17,7 @@ const UNHEALTHY = ['failing', 'disabled'] as const
 
 const COUNTED_MAX = 1_000
 
-/** Registers the backlog of deliveries and the state of endpoints, as the database has them. */
+/** Registers the backlog of deliveries and the state of endpoints, as read from the database. */
 export function registerBacklogMetrics({ database: { durablePool }, metrics }: Runtime): void {
   const pendingFrom = createPendingFrom(durablePool, PENDING_FROM_MAX_AGE_MS)
   const gauge = (name: string, help: string, measure: (of: PendingDeliveries) => number) => ({
@@ -76,7 +76,7 @@ export function registerBacklogMetrics({ database: { durablePool }, metrics }: R
   )
 }
 
-/** The state of an endpoint, as far as its deliveries depend on it. */
+/** The state of an endpoint that determines whether its deliveries are attempted. */
 type EndpointState = 'enabled' | 'failing' | 'disabled'
 
 /** The pending deliveries to the endpoints of a state and a mode. */
@@ -84,25 +84,25 @@ export interface PendingDeliveries {
   readonly state: EndpointState
   readonly live: boolean
   readonly deliveries: number
-  /** How long the oldest has existed. */
+  /** The age of the oldest delivery. */
   readonly oldestSeconds: number
-  /** How long the oldest one that may be attempted now has been due; 0 if none is. */
+  /** How long the oldest delivery that may be attempted now has been due; 0 if none is due. */
   readonly dueSeconds: number
 }
 
 interface Bounds {
   /** Endpoints with pending deliveries that are read. */
   readonly endpointsMax: number
-  /** Deliveries that are read; each endpoint has an equal share, the first due ones first. */
+  /** Deliveries that are read; each endpoint has an equal share, in the order in which its deliveries are due. */
   readonly deliveriesMax: number
 }
 
-/** Some tens of milliseconds for as many rows. */
+/** Reading this many rows takes some tens of milliseconds. */
 const BOUNDS: Bounds = { endpointsMax: 1_000, deliveriesMax: 20_000 }
 
 /**
- * Counts pending deliveries by the state of their endpoints, within bounds. It skips from one endpoint to the next in
- * the index, so that its cost does not depend on the number of deliveries.
+ * Counts pending deliveries by the state of their endpoints, within bounds. The statement skips from one endpoint to the
+ * next in the index, so that its cost does not depend on the number of deliveries.
  *
  * @param pendingFrom a position before all pending deliveries
  */

@@ -16,62 +16,50 @@ export interface EndedAttempt {
   readonly occurredAtMs: number
 }
 
-/** Counts attempts by the hour. */
-export interface AttemptCounter {
-  /** Counts one. Cheap, and does not wait. */
-  count(attempt: EndedAttempt): void
-  start(): void
-  /** Stores what is counted. */
-  stop(): Promise<void>
-}
-
 interface Options {
   readonly everyMs?: number
 }
 
 const STORE_EVERY_MS = 2_000
 
-/** The most rows that wait to be stored; while the database is unavailable, further ones are not counted. */
+/** The most rows that wait to be stored. While the database is unavailable, further rows are not counted. */
 const ROWS_MAX = 20_000
 
 const DELETE_EVERY_MS = 600_000
 const RETENTION_MS = 400 * DAY_MS
 const DELETED_MAX = 5_000
 
-/** Collects counts in memory and adds them to the stored ones in the background, all in one statement. */
+/** Counts attempts by the hour, in memory, and adds the counts to the stored ones in the background, all in one statement. */
 export function createAttemptCounter(
-  { database: { relaxedPool }, clock, log }: Runtime,
+  { database: { relaxedPool }, safeClock, log }: Runtime,
   { everyMs = STORE_EVERY_MS }: Options = {},
-): AttemptCounter {
+) {
   let pending = new Map<string, HourCounts>()
-  const store = async (): Promise<void> => {
+  const store = async (): Promise<undefined> => {
     const counted = pending
     if (counted.size === 0) return
     pending = new Map()
     try {
       await addHours(relaxedPool, [...counted.values()])
     } catch (error) {
-      // Whether it was committed is not known for a lost connection: counted twice is worse than not at all.
+      // After a lost connection it is not known whether the counts were committed. To lose them is better than to count twice.
       log.warn({ err: error, rows: counted.size }, 'some webhook attempts are not in the figures')
       throw error
     }
   }
-  const storing = createLoop({ name: 'figures of webhooks', log, everyMs, turn: storeTurn })
-  async function storeTurn(): Promise<undefined> {
-    await store()
-    return undefined
-  }
+  const storing = createLoop({ name: 'figures of webhooks', log, everyMs, turn: store })
   const retention = createLoop({
     name: 'retention of webhook figures',
     log,
     everyMs: DELETE_EVERY_MS,
     async turn() {
-      const deleted = await deleteOldHours(relaxedPool, clock.now() - RETENTION_MS, DELETED_MAX)
+      const deleted = await deleteOldHours(relaxedPool, safeClock.now() - RETENTION_MS, DELETED_MAX)
       return deleted === DELETED_MAX ? 0 : undefined
     },
   })
   return {
-    count(attempt) {
+    /** Counts an attempt. Cheap, and does not wait. */
+    count(attempt: EndedAttempt): void {
       const { live, endedAtMs } = attempt
       const hourMs = Math.floor(endedAtMs / HOUR_MS) * HOUR_MS
       for (const businessId of [attempt.businessId, '']) {
@@ -86,6 +74,7 @@ export function createAttemptCounter(
       storing.start()
       retention.start()
     },
+    /** Stores the remaining counts. */
     async stop() {
       await Promise.all([storing.stop(), retention.stop()])
       await store().catch(() => undefined)
@@ -107,10 +96,10 @@ function add(counts: HourCounts, { state, endedAtMs, occurredAtMs }: EndedAttemp
   counts.delays[bucket] = (counts.delays[bucket] ?? 0) + 1
 }
 
-/** Two buckets for each doubling: the middle of a bucket is at most a fifth from any value in it. */
+/** Two buckets for each doubling, so that the middle of a bucket is at most a fifth from any value in it. */
 const PER_DOUBLING = 2
 
-/** The last one, of three and a half weeks, has all that is longer. */
+/** The last bucket, of three and a half weeks, also counts all longer delays. */
 export const BUCKETS = 64
 
 /** The bucket of a delay in milliseconds. */
@@ -119,7 +108,7 @@ export function bucketOf(delayMs: number): number {
   return Math.min(BUCKETS - 1, bucket)
 }
 
-/** @returns the delay, in milliseconds, that a part of the counted ones did not exceed; 0 if none are counted */
+/** @returns the delay in milliseconds that a part of the counted delays did not exceed; 0 if none are counted */
 export function quantileMs(counts: readonly number[], part: number): number {
   const total = counts.reduce((sum, count) => sum + count, 0)
   if (total === 0) return 0
@@ -139,7 +128,7 @@ export function addCounts(to: number[], counts: readonly number[]): void {
 
 /** The attempts of a business and mode that ended in one hour. */
 interface HourCounts {
-  /** Empty: of all businesses. */
+  /** Empty: all businesses. */
   readonly businessId: string
   readonly live: boolean
   /** When the hour begins. */
@@ -151,7 +140,7 @@ interface HourCounts {
   readonly delays: number[]
 }
 
-/** Adds counts to the stored ones. */
+/** Adds counts to the stored counts. */
 async function addHours(pool: Pool, rows: readonly HourCounts[]): Promise<void> {
   await pool.query({
     name: 'webhook-hour-add',
@@ -190,10 +179,10 @@ export interface WebhookHour {
 }
 
 /**
- * The stored hours of some businesses in one mode: several of an hour, if there are several businesses.
+ * The stored hours of some businesses in one mode: one row for each hour and business.
  *
  * @param businessIds `['']`: all together
- * @param periods each from its first hour to its last one
+ * @param periods each from its first hour to its last hour
  */
 export async function readWebhookHours(
   on: Queryable,

@@ -1,8 +1,9 @@
-import type { Pool } from 'pg'
+import type { Pool, PoolClient } from 'pg'
 import { newId } from '../core/ids.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
 import { KINDS_ON_REQUEST } from '../events/message.ts'
 import { bigintArray, textArray } from '../postgres/binary-arrays.ts'
+import { inTransaction, KEEPING_PLANS } from '../postgres/in-transaction.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import type { UnclearClaims } from './deliveries/claim-deliveries.ts'
 import { type ClaimRow, readClaims } from './deliveries/claim-deliveries.ts'
@@ -16,7 +17,7 @@ interface DispatcherOptions {
   readonly unclear: UnclearClaims
   /** Sends the deliveries that are claimed immediately. */
   readonly worker: Pick<Worker, 'allot' | 'enqueue'>
-  /** Called when it has created other deliveries that are due. */
+  /** Called when the dispatcher has created due deliveries that are not claimed. */
   readonly onDue: () => void
 }
 
@@ -27,7 +28,7 @@ const ID_PREFIX_LENGTH = 14
 
 const IDLE_MS = 1_000
 
-/** The last delivery of an endpoint is first looked for among this many events before the last one dispatched here. */
+/** The last delivery of an endpoint is first searched among this many events before the last event dispatched here. */
 const RECENT_EVENTS = 10_000n
 
 /** Creates deliveries from the events of the log. An advisory lock lets one instance at a time do it. */
@@ -90,7 +91,7 @@ interface DispatchOptions {
   readonly leaseMs: number
   /**
    * A position a little before the next events: where to look for the last delivery of an endpoint
-   * first. Any value is correct; one near the end opens few partitions.
+   * first. Any position is correct; a position near the end opens few partitions.
    */
   readonly recentFrom: bigint
   /** An endpoint that was disabled before this time gets no deliveries. */
@@ -112,20 +113,19 @@ type Row = { position: string | null; events: number; deliveries: number } & (
 )
 
 /**
- * Creates the deliveries of the next events and advances the dispatcher past them, in one
- * statement. It does nothing while another instance is dispatching.
+ * Creates the deliveries of the next events and advances the dispatcher past them, in one statement. It does nothing
+ * while another instance is dispatching. PostgreSQL keeps the plan, because planning takes ten times as long as the work.
  *
- * The lock only saves work. If another instance commits after this statement's snapshot and before
- * its lock, this one dispatches the same events again: their deliveries exist, so it creates none,
- * and the highest position counts.
+ * The lock only saves work. If another instance commits after the snapshot of this statement and before its lock, this
+ * instance dispatches the same events again: their deliveries exist, so it creates none, and the highest position counts.
  *
  * Deliveries that this instance can send at once are created as claimed, which saves a second write
  * of the row. Any instance may claim the others.
  */
 export async function dispatchEvents(pool: Pool, options: DispatchOptions): Promise<Dispatched> {
   const { nowMs, allotments, eventsMax } = options
-  const { rows } = await pool.query<Row>({
-    // With the limit as a parameter, PostgreSQL would plan it anew each time, ten times as long as it runs.
+  const statement = {
+    // `eventsMax` is in the text, because the kept plan depends on it.
     name: `webhook-dispatch-${eventsMax}`,
     text: `with lock as materialized (
         select pg_try_advisory_xact_lock(hashtextextended('webhook dispatcher', 0)) as held
@@ -197,7 +197,9 @@ export async function dispatchEvents(pool: Pool, options: DispatchOptions): Prom
       options.recentFrom,
       KINDS_ON_REQUEST,
     ],
-  })
+  }
+  const run = (client: PoolClient) => client.query<Row>(statement)
+  const { rows } = await inTransaction(pool, run, KEEPING_PLANS)
   const { position, events = 0, deliveries = 0 } = rows[0] ?? {}
   const claimed = rows.filter((row) => row.endpoint_id !== null)
   return { position: position ? BigInt(position) : undefined, events, deliveries, claimed }

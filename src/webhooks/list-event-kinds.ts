@@ -36,7 +36,7 @@ import { EVENT_KINDS, type EventKindFacts } from '../events/message.ts'
 import type { LogEntry } from '../events/read-log.ts'
 import { createToEventBody, encodeEventBody } from './sender/body.ts'
 
-/** The previous sequence of the examples, whose own is 42: one event was of a kind that was not sent. */
+/** The previous sequence number of the examples, whose own is 42: the event between was of a kind that is not sent. */
 const PREVIOUS = 40
 
 /** The catalogue of events. The examples are encoded as webhooks are, so they cannot differ from them. */
@@ -69,8 +69,7 @@ const SCALARS: Readonly<Partial<Record<ScalarType, string>>> = {
 }
 
 /**
- * The JSON schema of the webhooks of a kind. Receivers must accept fields that it does not have: a later
- * release may add some.
+ * The JSON schema of the webhooks of a kind. Receivers must accept unknown fields, because a later release may add some.
  */
 function bodySchemaOf({ name, description, type, data, optionalData }: EventKindFacts) {
   const fieldOf = (fieldName: string): DescField => {
@@ -126,7 +125,7 @@ function schemaOf(field: DescField): JsonObject {
 }
 
 function messageOf({ fields, typeName }: DescMessage): JsonObject {
-  // The business's own data: texts by keys that it chose.
+  // The metadata of a business: texts by keys that the business chose.
   if (typeName === StructSchema.typeName) {
     return { type: 'object', additionalProperties: { type: 'string' } }
   }
@@ -134,8 +133,8 @@ function messageOf({ fields, typeName }: DescMessage): JsonObject {
 }
 
 /**
- * Whether every webhook has a field of EventData, or every message a field of its own. Fields with
- * presence appear only if they apply; `previous_sequence` applies to every webhook.
+ * Whether a field of EventData is in every webhook, or a field of a message in every message. Fields with presence appear
+ * only if they apply; `previous_sequence` applies to every webhook.
  */
 export function isAlwaysThere({ name, presence }: DescField): boolean {
   return presence === FeatureSet_FieldPresence.IMPLICIT || name === 'previous_sequence'
@@ -156,7 +155,7 @@ const ACCOUNT = {
 
 const METADATA = { order: '1042' }
 
-/** A payment into a one-time account that expects more. */
+/** A payment into a one-time account that expects a larger amount. */
 const held = (holdState: HoldState): Payload =>
   payment(TransactionStatus.SUCCESS, {
     expectedAmountMinor: 200_000n,

@@ -20,24 +20,20 @@ import type {
   CreateEndpointRequest,
   UpdateEndpointRequest,
 } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { enumName, toOptionalTimestamp } from '../protobuf/values.ts'
 import type { Connection } from './connections/connection.ts'
 import { toConfiguredOptions } from './connections/message.ts'
-import type {
-  DeliveryState,
-  OrderBlock,
-  StoredAttempt,
-  StoredDelivery,
-} from './deliveries/delivery.ts'
+import type { OrderBlock, StoredAttempt, StoredDelivery } from './deliveries/delivery.ts'
 import type { Endpoint, Secret } from './endpoints/endpoint.entity.ts'
 import type { EndpointEventKind, RequestFormat } from './endpoints/endpoint.ts'
 import type { FormatChange } from './endpoints/request-format.ts'
 
-/** An endpoint with its active signing secrets, newest first, and what else requests carry. */
+/** An endpoint with its active signing secrets, newest first, and its connection. */
 export interface EndpointWithSecrets {
   readonly endpoint: Endpoint
   readonly secrets: readonly Secret[]
   readonly connection: Connection | undefined
-  /** What the next events of an ordered endpoint wait for; only in lists. */
+  /** The delivery for which the next events of an ordered endpoint wait; only in lists. */
   readonly blockedBy?: OrderBlock | undefined
 }
 
@@ -81,7 +77,7 @@ export function toRequestFormat(
 ): RequestFormat {
   return {
     profile: request.profile === EndpointProfile.WIAXY ? 'WIAXY' : 'STANDARD',
-    legacySignature: toLegacySignature(request.legacySignature),
+    legacySignature: enumName(LegacySignature, request.legacySignature) ?? null,
     eventName: request.eventName || null,
     payerAsArray: request.payerAsArray,
   }
@@ -93,21 +89,16 @@ export function toFormatChange(
   const { legacySignature, eventName, payerAsArray } = request
   return {
     ...(legacySignature !== undefined && {
-      legacySignature: toLegacySignature(legacySignature),
+      legacySignature: enumName(LegacySignature, legacySignature) ?? null,
     }),
     ...(eventName !== undefined && { eventName: eventName || null }),
     ...(payerAsArray !== undefined && { payerAsArray }),
   }
 }
 
-function toLegacySignature(message: LegacySignature): RequestFormat['legacySignature'] {
-  const names = ['MD5', 'HMAC_BODY'] as const
-  return names.find((name) => LegacySignature[name] === message) ?? null
-}
-
 /**
- * Encodes an event about an endpoint, without its position in the log. It has only the origin of the URL: the event
- * goes to other receivers, and paths and queries may hold secrets.
+ * Encodes an event about an endpoint, without its position in the log. It contains only the origin of the URL, because
+ * the event goes to other receivers, and paths and queries may contain secrets.
  */
 export function encodeEndpointEvent(
   endpoint: Endpoint,
@@ -128,22 +119,16 @@ export function encodeEndpointEvent(
 }
 
 export function toDeliveryMessage(delivery: StoredDelivery): DeliveryMessage {
-  const { dueAtMs, completedAtMs, latestAttempt } = delivery
+  const { latestAttempt, ...row } = delivery
   return create(DeliverySchema, {
-    id: delivery.id,
-    endpointId: delivery.endpointId,
-    endpointUrl: delivery.endpointUrl,
-    endpointDescription: delivery.endpointDescription,
-    eventId: delivery.eventId,
-    eventKind: delivery.eventKind,
-    status: DeliveryStatus[delivery.state],
-    attemptCount: delivery.attempts,
-    createdAt: timestampFromMs(delivery.createdAtMs),
-    ...(dueAtMs !== null && { dueAt: timestampFromMs(dueAtMs) }),
-    ...(completedAtMs !== null && { completedAt: timestampFromMs(completedAtMs) }),
-    failure: delivery.failure,
+    ...row,
+    status: DeliveryStatus[row.state],
+    attemptCount: row.attempts,
+    createdAt: timestampFromMs(row.createdAtMs),
+    dueAt: toOptionalTimestamp(row.dueAtMs),
+    completedAt: toOptionalTimestamp(row.completedAtMs),
     ...(latestAttempt && { latestAttempt: toAttemptMessage(latestAttempt) }),
-    ...(delivery.event && toPayment(delivery.event)),
+    ...(row.event && toPayment(row.event)),
   })
 }
 
@@ -156,17 +141,8 @@ function toPayment(event: Uint8Array): MessageInitShape<typeof DeliverySchema> {
 
 export function toAttemptMessage(attempt: StoredAttempt): AttemptMessage {
   return create(AttemptSchema, {
-    number: attempt.number,
+    ...attempt,
     startedAt: timestampFromMs(attempt.startedAtMs),
-    latencyMs: attempt.latencyMs,
     statusCode: attempt.status,
-    responseBody: attempt.responseBody,
-    error: attempt.error,
   })
-}
-
-/** @returns undefined for UNSPECIFIED */
-export function toDeliveryState(status: DeliveryStatus): DeliveryState | undefined {
-  const names: readonly DeliveryState[] = ['PENDING', 'DELIVERED', 'FAILED']
-  return names.find((name) => DeliveryStatus[name] === status)
 }

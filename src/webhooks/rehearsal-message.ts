@@ -21,7 +21,7 @@ import {
 
 const ACCOUNT_AGE_MS = HOUR_MS
 
-/** The event as the log would have it, so that its body is encoded like every other. */
+/** The event as an entry of the log, so that its body is encoded like that of a real event. */
 export function toLogEntry(event: MadeUpEvent): LogEntry {
   const { kind, businessId, occurredAtMs, transactionId: id, sessionId, amountMinor } = event
   const message = create(EventSchema, {

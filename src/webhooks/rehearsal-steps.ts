@@ -1,12 +1,12 @@
-import { forEachConcurrently } from '../core/for-each-concurrently.ts'
+import { forEachConcurrently } from '../core/concurrency.ts'
 import { formatAmount } from '../core/money.ts'
 import type { LogEntry } from '../events/read-log.ts'
 import type { RequestFormat } from './endpoints/endpoint.ts'
 
-/** `data.reference` of the made-up account. No real one has an S or an L. */
+/** `data.reference` of the made-up account. References of real accounts contain neither S nor L. */
 export const REFERENCE = 'R-REHEARSALREHEARSAL34'
 
-/** `data.merchant_reference` of the made-up account: the receiver may need a customer of that reference. */
+/** `data.merchant_reference` of the made-up account. The receiver may need a customer with this reference. */
 export const MERCHANT_REFERENCE = 'rehearsal'
 
 /** An event that never happened: a payment into the made-up account, or its reversal. */
@@ -17,10 +17,10 @@ export interface MadeUpEvent extends Omit<LogEntry, 'payload' | 'position'> {
   readonly amountMinor: bigint
 }
 
-/** What a step showed: see RehearsalVerdict in rehearsal.proto. */
-export type Verdict = 'PASSED' | 'WARNING' | 'FAILED' | 'SKIPPED'
+/** The verdict of a step: see RehearsalVerdict in rehearsal.proto. */
+type Verdict = 'PASSED' | 'WARNING' | 'FAILED' | 'SKIPPED'
 
-/** A step that is done. Its texts are shown to users. */
+/** A completed step. Its texts are shown to users. */
 export interface Step {
   readonly name: string
   readonly expected: string
@@ -43,7 +43,7 @@ interface Burst {
 }
 
 /** The end of a rehearsal. */
-export interface Summary {
+interface Summary {
   readonly verdict: Verdict
   readonly conclusion: string
   readonly books: string
@@ -54,17 +54,17 @@ export interface Summary {
   readonly endedEarly: boolean
 }
 
-/** What is known of a rehearsal so far. */
+/** An item of a rehearsal in progress. */
 export type Progress = { readonly step: Step } | { readonly summary: Summary }
 
-/** How a request is signed: as deliveries are, or as a correct receiver refuses it. */
+/** How a request is signed: like a delivery, or in a way that a correct receiver refuses. */
 export type Signature = 'genuine' | 'six minutes old' | 'wrong' | 'missing'
 
 type Refusable = Exclude<Signature, 'genuine'>
 
-/** What the receiver answered. */
+/** The response of the receiver. */
 export interface Answer {
-  /** Undefined without an answer. */
+  /** Undefined without a response. */
   readonly status: number | undefined
   /** Empty if it was acknowledged. */
   readonly error: string
@@ -72,7 +72,7 @@ export interface Answer {
   readonly latencyMs: number
 }
 
-/** The receiver, and what is sent to it. */
+/** The receiver, and the requests that it is sent. */
 export interface Rehearsal {
   readonly format: RequestFormat
   /** Whether it is sent reversals. */
@@ -86,7 +86,7 @@ export interface Rehearsal {
   /** For one request and its response. */
   readonly timeoutMs: number
   readonly transactionRefPrefix: string
-  /** A payment that never happened; those with a sequence of their own follow each other. */
+  /** Makes up a payment with a sequence number. */
   pay(sequence: number, amountMinor: bigint): MadeUpEvent
   reverse(payment: MadeUpEvent, sequence: number): MadeUpEvent
   send(event: MadeUpEvent, signature: Signature): Promise<Answer>
@@ -96,11 +96,11 @@ export interface Rehearsal {
 
 const BURST = 200
 
-/** Nothing more of a burst is sent after this time; a rate limit shortens the burst, to as much as it lets through. */
+/** A burst ends after this time. A rate limit reduces the number of its payments. */
 const BURST_MS_MAX = 60_000
 const BURST_LIMITED_SECONDS = 20
 
-/** What is sent as a genuine payment, and what the receiver must refuse: by their amounts, an operator finds them. */
+/** The amounts of genuine payments and of payments that the receiver must refuse. An operator finds them by the amount. */
 const AMOUNTS_MINOR = {
   first: 150_050n,
   earlier: 200_000n,
@@ -111,14 +111,14 @@ const AMOUNTS_MINOR = {
   burst: 10_000n,
 }
 
-/** What the receiver acknowledged, as far as its books must show it. */
+/** The acknowledged payments that the books of the receiver must show. */
 interface Books {
   readonly credited: bigint[]
   readonly refusable: bigint[]
   reversed: bigint | undefined
 }
 
-/** Sends everything, and yields each step once it is done, and the summary last. */
+/** Sends all requests, and yields each completed step, and the summary last. */
 export async function* runSteps(rehearsal: Rehearsal): AsyncGenerator<Progress> {
   const books: Books = { credited: [], refusable: [], reversed: undefined }
   const steps: Step[] = []
@@ -149,7 +149,7 @@ export async function* runSteps(rehearsal: Rehearsal): AsyncGenerator<Progress> 
 
 interface Done {
   readonly step: Step
-  /** Why nothing more can be learned of the receiver. */
+  /** Why the receiver cannot be tested further; undefined: it can. */
   readonly unreachable?: string | undefined
 }
 
@@ -192,7 +192,7 @@ async function repeatStep(rehearsal: Rehearsal, payment: MadeUpEvent): Promise<D
   }
 }
 
-/** An ordered endpoint gets them in their order, as it always does. */
+/** Sends two payments, the later first. An ordered endpoint gets them in their order, as it always does. */
 async function outOfOrderStep(rehearsal: Rehearsal, books: Books): Promise<Done> {
   const { ordered } = rehearsal
   const inOrder = [
@@ -229,7 +229,7 @@ const REFUSED: Readonly<
     {
       readonly name: string
       readonly amountMinor: bigint
-      /** What a receiver does that acknowledges it. */
+      /** What it means if the receiver acknowledges the request. */
       readonly accepted: string
     }
   >
@@ -252,10 +252,10 @@ const REFUSED: Readonly<
 }
 
 /**
- * Sends what a correct receiver refuses. It has the sequence of the genuine event that follows, so that a receiver which
- * refuses it misses nothing.
+ * Sends a request that a correct receiver refuses. It has the sequence number of the genuine event that follows, so that a
+ * receiver that refuses it misses nothing.
  *
- * @param refusesAll whether it refused a genuine payment too, so that its refusals show nothing
+ * @param refusesAll whether the receiver refused a genuine payment, too, so that its refusals show nothing
  */
 async function refusedStep(
   rehearsal: Rehearsal,
@@ -279,7 +279,7 @@ async function refusedStep(
   if (status === undefined) return judge('FAILED', `no answer: ${answer.error}`)
   if (is2xx(answer)) {
     const { legacySignature } = rehearsal.format
-    // What such a receiver verifies does not cover the time, so that it cannot see it.
+    // The signature that such a receiver verifies does not cover the time, so the receiver cannot notice the age.
     if (signature === 'six minutes old' && legacySignature !== null) {
       const text = `answered ${status}: ${accepted}. x-wiaxy-signature does not cover the time`
       return judge('WARNING', text, 'Verify x-wiaxy-signature-256 and x-wiaxy-timestamp instead')
@@ -287,18 +287,18 @@ async function refusedStep(
     return judge('FAILED', `answered ${status}: ${accepted}`)
   }
   if (status < 400 || status > 499) {
-    return judge('WARNING', `answered ${status}: it did not accept it, but 401 would say so`)
+    return judge('WARNING', `answered ${status}: not accepted, but the right answer is 401`)
   }
   if (refusesAll) {
-    const text = `answered ${status}, as it does to a genuine payment: this shows nothing`
+    const text = `answered ${status}, as to a genuine payment, so this refusal shows nothing`
     return judge('WARNING', text)
   }
   return judge('PASSED', `answered ${status}`)
 }
 
 /**
- * A reversal is sent only to a receiver that asks for the kind: it would never get one otherwise, and one that credits
- * whatever it is sent would be blamed for a request that Inflow does not make.
+ * A reversal is sent only to a receiver that requests the kind. Inflow would never send it to any other receiver, so a
+ * receiver that credits every event must not be blamed for it.
  */
 async function reversalStep(
   rehearsal: Rehearsal,
@@ -309,7 +309,7 @@ async function reversalStep(
   if (!rehearsal.hasReversals) {
     const expected = 'nothing: it does not receive PAYMENT_REVERSED'
     const note =
-      'Reversals are then seen in the console and in listEvents alone. Name the kind PAYMENT_REVERSED to rehearse them'
+      'Reversals then appear only in the console and in listEvents. Name the kind PAYMENT_REVERSED to rehearse them'
     const happened = 'not sent'
     return { step: { name, expected, happened, note, verdict: 'SKIPPED', latencyMs: 0 } }
   }
@@ -392,7 +392,7 @@ function burstText(burst: Burst, count: number, failed: readonly Judged[]): stri
 /** The judgement of a genuine request. */
 interface Judged
   extends Pick<Step, 'happened' | 'verdict' | 'latencyMs' | 'status' | 'responseBody'> {
-  /** Without what differs from request to request. */
+  /** The outcome without the parts that differ between requests. */
   readonly reason: string
 }
 
@@ -424,7 +424,7 @@ const FAILURES: Readonly<Record<number, string>> = {
 
 const BODY_SHOWN_MAX = 500
 
-/** Shows the body only if the receiver did not acknowledge the request, as it says why. */
+/** Shows the body only if the receiver did not acknowledge the request, because it says why. */
 function factsOf(answer: Answer) {
   const { status, responseBody, latencyMs } = answer
   return {
@@ -439,7 +439,7 @@ const is2xx = ({ status }: Answer): boolean => status !== undefined && status >=
 const isAcknowledged = (step: Step | undefined): boolean =>
   step?.verdict === 'PASSED' || step?.verdict === 'WARNING'
 
-/** A receiver that is only too slow gets the next steps too. */
+/** Why the receiver is unreachable. A receiver that is only too slow gets the next steps, too. */
 function unreachable(
   { status, error, latencyMs }: Answer,
   { timeoutMs }: Rehearsal,
@@ -485,12 +485,14 @@ function conclusionOf(steps: readonly Step[], ending: string): string {
   return `${early}The receiver answered as a correct one does.`
 }
 
-/** What an operator compares with what the receiver credited. */
+/** The text that an operator compares with the books of the receiver. */
 function booksText({ credited, reversed, refusable }: Books, sum: bigint, prefix: string): string {
   const own = `reference ${REFERENCE}, transaction_ref beginning with ${prefix}`
   const lines = [
     `${countText(credited.length, 'payment')} credited, each once, NGN ${formatAmount(sum)} in all (${own}).`,
-    ...(reversed === undefined ? [] : [`The one of NGN ${formatAmount(reversed)} is reversed.`]),
+    ...(reversed === undefined
+      ? []
+      : [`The payment of NGN ${formatAmount(reversed)} is reversed.`]),
     ...(refusable.length === 0
       ? []
       : [

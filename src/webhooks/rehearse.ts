@@ -12,8 +12,7 @@ import { endpointKindFaults } from '../events/message.ts'
 import { connectionOf } from './connections/apply-connection.ts'
 import type { Connection } from './connections/connection.ts'
 import { createConnectedSender } from './connections/send-connected.ts'
-import { CONCURRENCY_DEFAULT } from './endpoints/endpoint.ts'
-import type { EndpointContext } from './endpoints/endpoint-context.ts'
+import { CONCURRENCY_DEFAULT, type EndpointContext } from './endpoints/endpoint.ts'
 import { activeSecrets, lockEndpoint } from './endpoints/list-endpoints.ts'
 import { WIAXY_KINDS } from './endpoints/request-format.ts'
 import { type Candidate, toLogEntry } from './rehearsal-message.ts'
@@ -29,10 +28,10 @@ import { createToWebhookBody } from './sender/body.ts'
 import type { HttpClient } from './sender/http-client.ts'
 import { decryptSecret, newSecret, newTextSecret, signedHeaders } from './sender/sign.ts'
 
-/** An endpoint by its id, or a receiver without one. */
-export type RehearsalTarget = { readonly endpointId: string } | { readonly candidate: Candidate }
+/** An endpoint by its id, or a receiver without an endpoint. */
+type RehearsalTarget = { readonly endpointId: string } | { readonly candidate: Candidate }
 
-/** Where requests go, and how. */
+/** The receiver of the requests, with its secrets. */
 interface Receiver extends Omit<Candidate, 'secret'> {
   /** The endpoint's id, or the origin of the URL. */
   readonly auditedAs: string
@@ -44,7 +43,7 @@ interface Receiver extends Omit<Candidate, 'secret'> {
   readonly connection: Connection | undefined
 }
 
-/** Yields each step of a rehearsal once it is done, and its summary last. Sends no more once the signal is aborted. */
+/** Yields each completed step of a rehearsal, and the summary last. Sends no more requests once the signal is aborted. */
 export type Rehearse = (
   target: RehearsalTarget,
   signal: AbortSignal,
@@ -69,10 +68,10 @@ const REHEARSAL_MS_MAX = 180_000
 const STALE_MS = 6 * 60_000
 
 /**
- * Creates the use case. It sends by the HTTP client of deliveries, so that the rules for addresses, the proxy and the bounds
- * are theirs, and stores nothing but an audit entry.
+ * Creates the use case. It uses the HTTP client of deliveries, with the same rules for addresses, the same proxy and the
+ * same bounds, and stores only an audit entry.
  *
- * It throws Fault not_found, not_rehearsable (an endpoint of live mode, or one that is not sent payments),
+ * It throws Fault not_found, not_rehearsable (an endpoint of live mode, or an endpoint that is not sent payments),
  * validation_failed (the URL, a kind), too_many_rehearsals.
  */
 export function createRehearse(options: RehearseOptions): Rehearse {
@@ -81,7 +80,7 @@ export function createRehearse(options: RehearseOptions): Rehearse {
   const sendConnected = createConnectedSender(httpClient, context.clock)
   const claim = createBusinessSlots()
   const createSend = ({ url, format, secrets, connection, ...receiver }: Receiver) => {
-    // A pool of its own: requests of a rehearsal do not wait for deliveries, nor these for them.
+    // Connections of its own, so that requests of a rehearsal and deliveries do not wait for each other.
     const endpointId = `rehearsal of ${receiver.businessId}`
     const to = { endpointId, url, concurrency: receiver.concurrency }
     const forged = format.profile === 'WIAXY' ? newTextSecret() : newSecret()
@@ -112,7 +111,7 @@ export function createRehearse(options: RehearseOptions): Rehearse {
     const receiver = await openReceiver(context, target)
     const { format, ordered, concurrency, rateLimit } = receiver
     const release = claim(receiver.businessId)
-    // Once its caller has left, nothing may ask the generator to go on, or to end.
+    // After the caller has left, the generator may never be resumed or ended.
     signal.addEventListener('abort', release, { once: true })
     try {
       await audit(context, receiver, actor)
@@ -129,7 +128,7 @@ export function createRehearse(options: RehearseOptions): Rehearse {
         isOver: () => signal.aborted || performance.now() > endTickMs,
       })
       for await (const progress of steps) {
-        // Nothing is sent after the summary: the caller that reads it may start the next rehearsal.
+        // No request follows the summary, so its reader may start the next rehearsal.
         if ('summary' in progress) release()
         yield progress
       }
@@ -166,7 +165,7 @@ async function openReceiver(context: EndpointContext, target: RehearsalTarget): 
       ? await openEndpoint(context, target.endpointId)
       : await openCandidate(context, target.candidate)
   if (receiver.kinds.length > 0 && !receiver.kinds.includes('PAYMENT_NOTIFICATION')) {
-    throw new Fault('not_rehearsable', 'The receiver is not sent payments (PAYMENT_NOTIFICATION)')
+    throw new Fault('not_rehearsable', 'The receiver gets no payment events (PAYMENT_NOTIFICATION)')
   }
   return receiver
 }
@@ -230,7 +229,7 @@ async function openCandidate(
   }
 }
 
-/** Records who made Inflow send signed payments that never happened, and the origin of the URL. */
+/** Records who let Inflow send signed payments that never happened, and the origin of the URL. */
 async function audit(
   { database: { orm } }: EndpointContext,
   { auditedAs: targetId, businessId, url }: Receiver,
@@ -242,17 +241,17 @@ async function audit(
   })
 }
 
-/** Makes up events whose session ids no other rehearsal has: 30 digits, as NIBSS has them. */
+/** Makes up events whose session ids no other rehearsal uses: 30 digits, as NIBSS assigns them. */
 async function createEvents({ context, timeText }: RehearseOptions, businessId: string) {
   const { database, clock } = context
-  const { epoch } = await readLogState(database.relaxedPool)
+  const { epoch } = await readLogState(database.durablePool)
   const digits = timeText.format(clock.now()).replaceAll(/\D/g, '').slice(2)
   const transactionRefPrefix = `999999${digits}${`${randomInt(100_000_000)}`.padStart(8, '0')}`
   let made = 0
   const common = (sequence: number) => {
     const occurredAtMs = clock.now()
     const eventId = newId('evt', occurredAtMs)
-    // The events of test mode have `live` false too.
+    // Events of test mode also have `live` false.
     return {
       businessId,
       epoch,

@@ -1,12 +1,7 @@
 import type { Pool } from 'pg'
-import { DAY_MS } from '../core/durations.ts'
+import { DAY_MS, HOUR_MS } from '../core/durations.ts'
 import { createLoop, type Loop } from '../core/loop.ts'
-import {
-  dropPartition,
-  isLocked,
-  LOCKED_MS,
-  listPartitions,
-} from '../postgres/partitions/partitions.ts'
+import { dropPartition, isLocked, LOCKED_MS, listPartitions } from '../postgres/partitions.ts'
 import type { Runtime } from '../postgres/runtime.ts'
 import { deleteSupersededPositions } from './deliveries/backlog.ts'
 
@@ -16,13 +11,13 @@ interface RetentionOptions {
   readonly pausedMaxMs: number
 }
 
-/** Ends undeliverable deliveries in small batches, and drops partitions of old ones. */
+/** Ends undeliverable deliveries in small batches, and drops partitions of old deliveries. */
 export interface DeliveryRetention extends Pick<Loop, 'start' | 'stop'> {
   /**
    * One run, until the signal aborts.
    *
-   * @returns how many deliveries expired and how many partitions it dropped; inUse: it left a partition
-   *   because others used it
+   * @returns the numbers of expired deliveries and of dropped partitions; inUse: a partition was left because others used
+   *   it
    */
   run(signal?: AbortSignal): Promise<{ expired: number; dropped: number; inUse: boolean }>
 }
@@ -35,32 +30,49 @@ const ROWS_MAX = 2_000
 
 const STATEMENTS_MAX = 2_000
 
+/** Bound: endpoints purged per statement. */
+const ENDPOINTS_MAX = 1_000
+
+/** How long a deleted endpoint is kept: by then, no dispatch that saw it is in progress. */
+const DELETED_MS = HOUR_MS
+
 export function createDeliveryRetention(
   runtime: Runtime,
   options: RetentionOptions,
 ): DeliveryRetention {
-  const { clock, log } = runtime
+  const { safeClock, log } = runtime
   const { relaxedPool } = runtime.database
   const { retentionDays, pausedMaxMs } = options
   const run = async (signal?: AbortSignal) => {
-    const nowMs = clock.now()
-    let expired = 0
-    for (let i = 0; i < STATEMENTS_MAX && !signal?.aborted; i++) {
-      const rows = await expireUndeliverable(relaxedPool, {
-        nowMs,
-        pausedBeforeMs: nowMs - pausedMaxMs,
-        rowsMax: ROWS_MAX,
-      })
-      expired += rows
-      if (rows < ROWS_MAX) break
+    const nowMs = safeClock.now()
+    const result = { expired: 0, dropped: 0, inUse: false }
+    const failures: unknown[] = []
+    /** Runs a step even if an earlier one failed: what always fails must not let the other tables grow. */
+    const attempt = async (step: () => Promise<unknown>): Promise<void> => {
+      if (!signal?.aborted) await step().catch((error: unknown) => failures.push(error))
     }
     const beforeMs = nowMs - retentionDays * DAY_MS
-    const { dropped, inUse } = signal?.aborted
-      ? { dropped: 0, inUse: false }
-      : await dropDeliveries(relaxedPool, beforeMs)
-    if (!signal?.aborted) await purgeEndpoints(relaxedPool, beforeMs)
-    await deleteSupersededPositions(relaxedPool, signal)
-    return { expired, dropped, inUse }
+    await attempt(async () => Object.assign(result, await dropDeliveries(relaxedPool, beforeMs)))
+    // Before the next step, because each deleted endpoint makes the search for undeliverable deliveries longer.
+    await attempt(async () => {
+      for (let i = 0; i < STATEMENTS_MAX && !signal?.aborted; i++) {
+        if ((await purgeEndpoints(relaxedPool, nowMs - DELETED_MS)) < ENDPOINTS_MAX) break
+      }
+    })
+    await attempt(async () => {
+      for (let i = 0; i < STATEMENTS_MAX && !signal?.aborted; i++) {
+        const rows = await expireUndeliverable(relaxedPool, {
+          nowMs,
+          pausedBeforeMs: nowMs - pausedMaxMs,
+          rowsMax: ROWS_MAX,
+        })
+        result.expired += rows
+        if (rows < ROWS_MAX) break
+      }
+    })
+    await attempt(() => deleteSupersededPositions(relaxedPool, signal))
+    if (failures.length > 0) throw failures[0]
+    return result
   }
   const loop = createLoop({
     name: 'delivery retention',
@@ -108,25 +120,26 @@ async function expireUndeliverable(
   return result.rowCount ?? 0
 }
 
-/** Purges endpoints that were deleted before the time and have no deliveries left. */
-async function purgeEndpoints(pool: Pool, beforeMs: number): Promise<void> {
-  await pool.query({
+/** Purges endpoints that were deleted before the time and have no deliveries, or none left. @returns how many */
+async function purgeEndpoints(pool: Pool, beforeMs: number): Promise<number> {
+  const { rowCount } = await pool.query({
     name: 'webhook-purge-endpoints',
     text: `with old as (
         select id from webhook_endpoint e where deleted_at < $1
           and not exists (select from webhook_delivery where endpoint_id = e.id)
-        limit 1000 for update skip locked
+        limit ${ENDPOINTS_MAX} for update skip locked
       ), secrets as (
         delete from webhook_secret where endpoint_id = any(array(select id from old))
       )
       delete from webhook_endpoint where id = any(array(select id from old))`,
     values: [new Date(beforeMs)],
   })
+  return rowCount ?? 0
 }
 
 /**
  * Drops the partitions whose deliveries were all created before a time, in whatever state they are,
- * and the partitions of their attempts. Stops at one that others use; a later run drops it.
+ * and the partitions of their attempts. Stops at a partition that others use; a later run drops it.
  *
  * @returns how many partitions of deliveries, and whether it left a partition because others used it
  */
@@ -153,7 +166,7 @@ async function dropDeliveries(
   return { dropped, inUse: false }
 }
 
-/** Keeps what the next delivery of an endpoint states as the previous one, before its row is dropped. */
+/** Keeps the last sequence number of each endpoint, which its next delivery states, before the rows are dropped. */
 async function keepSequences(pool: Pool, lower: string, upper: string): Promise<void> {
   await pool.query({
     name: 'webhook-keep-sequences',

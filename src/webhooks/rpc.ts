@@ -1,10 +1,6 @@
 import { durationMs, timestampFromMs } from '@bufbuild/protobuf/wkt'
 import type { ServiceImpl } from '@connectrpc/connect'
-import {
-  DeliveryStatus,
-  HeaderOmission,
-  type WebhookRequest,
-} from '../../gen/inflow/webhook/v1/delivery_pb.ts'
+import { DeliveryStatus, HeaderOmission } from '../../gen/inflow/webhook/v1/delivery_pb.ts'
 import {
   EndpointStatus,
   type EndpointStatistics as StatisticsMessage,
@@ -18,13 +14,11 @@ import { actorOf, restrictionOf } from '../auth/caller.ts'
 import type { BankNames } from '../banks/bank.ts'
 import type { TimeText } from '../core/clock.ts'
 import { assert } from '../core/errors.ts'
-import { fromTimestamp, isLive } from '../protobuf/values.ts'
+import { enumNames, fromTimestamp, isLive, toOptionalTimestamp } from '../protobuf/values.ts'
 import { toRequestedOptions } from './connections/message.ts'
-import type { DeliveryState } from './deliveries/delivery.ts'
-import type { DeliveryFilter } from './deliveries/read-deliveries.ts'
-import { getDelivery, listDeliveries } from './deliveries/read-deliveries.ts'
+import { type DeliveryFilter, getDelivery, listDeliveries } from './deliveries/read-deliveries.ts'
 import { recover, redeliver, sendTestEvent, skipDelivery } from './deliveries/redeliver.ts'
-import type { EndpointContext } from './endpoints/endpoint-context.ts'
+import type { EndpointContext } from './endpoints/endpoint.ts'
 import { type EndpointStatistics, getEndpointStatistics } from './endpoints/endpoint-statistics.ts'
 import { type EndpointFilter, listEndpoints } from './endpoints/list-endpoints.ts'
 import { rotateSecret, switchSecret } from './endpoints/rotate-secret.ts'
@@ -33,14 +27,13 @@ import { listEventKinds } from './list-event-kinds.ts'
 import {
   toAttemptMessage,
   toDeliveryMessage,
-  toDeliveryState,
   toEndpointMessage,
   toFormatChange,
   toRequestFormat,
 } from './message.ts'
 import { toCandidate, toProgressMessage } from './rehearsal-message.ts'
 import type { Rehearse } from './rehearse.ts'
-import { createShowRequest, type ShownRequest } from './sender/shown-request.ts'
+import { createShowRequest, type ShownHeader } from './sender/shown-request.ts'
 
 export function createWebhookRpc(
   context: EndpointContext,
@@ -48,7 +41,7 @@ export function createWebhookRpc(
   bankNames: BankNames,
   rehearse: Rehearse,
 ): ServiceImpl<typeof WebhookService> {
-  const { relaxedPool } = context.database
+  const { durablePool } = context.database
   const kinds = listEventKinds(timeText, bankNames)
   const showRequest = createShowRequest(context, timeText, bankNames)
   return {
@@ -101,19 +94,19 @@ export function createWebhookRpc(
     async listDeliveries(request) {
       const { pageSize, pageToken } = request
       const filter = { ...toDeliveryFilter(request), pageSize, pageToken }
-      const { rows, nextPageToken } = await listDeliveries(relaxedPool, filter)
+      const { rows, nextPageToken } = await listDeliveries(durablePool, filter)
       return { deliveries: rows.map(toDeliveryMessage), nextPageToken }
     },
     async getDelivery({ deliveryId }) {
       const { delivery, attempts, previousSequence, businessId, live } = await getDelivery(
-        relaxedPool,
+        durablePool,
         deliveryId,
       )
       const request = await showRequest({ ...delivery, previousSequence })
       return {
         delivery: toDeliveryMessage(delivery),
         attempts: attempts.map(toAttemptMessage),
-        ...(request && { request: toRequestMessage(request) }),
+        ...(request && { request: { ...request, headers: request.headers.map(toHeader) } }),
         businessId,
         live,
       }
@@ -157,71 +150,33 @@ function toDeliveryFilter(request: ListDeliveriesRequest): DeliveryFilter {
     eventId: request.eventId || undefined,
     businessId: request.businessId || undefined,
     live: request.live,
-    states: toDeliveryStates(status === DeliveryStatus.UNSPECIFIED ? statuses : [status]),
+    states: enumNames(DeliveryStatus, status === DeliveryStatus.UNSPECIFIED ? statuses : [status]),
     fromMs: from && fromTimestamp(from),
     toMs: to && fromTimestamp(to),
   }
 }
 
-function toDeliveryStates(
-  statuses: readonly DeliveryStatus[],
-): readonly DeliveryState[] | undefined {
-  if (statuses.length === 0) return undefined
-  return statuses.map(toDeliveryState).filter((state) => state !== undefined)
-}
-
-function toRequestMessage({ method, url, headers, body }: ShownRequest): WebhookRequest {
-  return {
-    $typeName: 'inflow.webhook.v1.WebhookRequest',
-    method,
-    url,
-    body,
-    headers: headers.map(({ name, value, omission }) => ({
-      $typeName: 'inflow.webhook.v1.WebhookHeader',
-      name,
-      value,
-      omission: OMISSIONS[omission ?? 'none'],
-    })),
-  }
-}
-
-const OMISSIONS = {
-  none: HeaderOmission.UNSPECIFIED,
-  secret: HeaderOmission.SECRET,
-  'by attempt': HeaderOmission.BY_ATTEMPT,
-} as const
+const toHeader = (header: ShownHeader) => ({
+  ...header,
+  omission: HeaderOmission[header.omission],
+})
 
 function toStatisticsMessage(statistics: EndpointStatistics): StatisticsMessage {
-  const { oldestPendingMs, latencyP50Ms, latencyP95Ms } = statistics
+  const { fromMs, oldestPendingMs, hours, failures, ...counts } = statistics
   return {
     $typeName: 'inflow.webhook.v1.EndpointStatistics',
-    endpointId: statistics.endpointId,
-    from: timestampFromMs(statistics.fromMs),
-    deliveryCount: statistics.deliveries,
-    attemptCount: BigInt(statistics.attempts),
-    deliveredCount: statistics.delivered,
-    failedCount: statistics.failed,
-    pendingCount: statistics.pending,
-    ...(oldestPendingMs !== undefined && { oldestPendingAt: timestampFromMs(oldestPendingMs) }),
-    latencyP50Ms,
-    latencyP95Ms,
-    hours: statistics.hours.map((hour) => ({
+    ...counts,
+    from: timestampFromMs(fromMs),
+    oldestPendingAt: toOptionalTimestamp(oldestPendingMs),
+    hours: hours.map(({ fromMs: hourMs, ...outcomes }) => ({
       $typeName: 'inflow.webhook.v1.EndpointStatisticsHour',
-      from: timestampFromMs(hour.fromMs),
-      deliveredCount: hour.delivered,
-      failedCount: hour.failed,
-      latencyP50Ms: hour.latencyP50Ms,
-      latencyP95Ms: hour.latencyP95Ms,
-      attemptCount: BigInt(hour.attempts),
+      ...outcomes,
+      from: timestampFromMs(hourMs),
     })),
-    failures: statistics.failures.map((failure) => ({
+    failures: failures.map(({ lastMs, ...failure }) => ({
       $typeName: 'inflow.webhook.v1.EndpointFailure',
-      statusCode: failure.status,
-      error: failure.error,
-      deliveryCount: failure.deliveries,
-      lastAt: timestampFromMs(failure.lastMs),
-      deliveryId: failure.deliveryId,
-      responseBody: failure.responseBody,
+      ...failure,
+      lastAt: timestampFromMs(lastMs),
     })),
   }
 }

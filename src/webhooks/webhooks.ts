@@ -15,7 +15,7 @@ import { createRecorder } from './deliveries/record-attempt.ts'
 import { RETRY_SCHEDULE_MS } from './deliveries/retry.ts'
 import { Worker } from './deliveries/worker.ts'
 import { createDispatcher } from './dispatch.ts'
-import type { EndpointContext } from './endpoints/endpoint-context.ts'
+import type { EndpointContext } from './endpoints/endpoint.ts'
 import { createHealthWatch } from './endpoints/watch-health.ts'
 import { createRehearse } from './rehearse.ts'
 import { createDeliveryRetention, type DeliveryRetention } from './retention.ts'
@@ -40,20 +40,20 @@ export interface WebhooksOptions {
   readonly requestTimeoutMs: number
   /** An egress proxy that requests go through. */
   readonly proxyUrl?: string | undefined
-  /** Resolves the host names of endpoints; default: by the system's settings. */
+  /** Resolves the host names of endpoints; default: the system's resolver. */
   readonly resolve?: Resolve | undefined
   readonly retryScheduleMs?: readonly number[]
   readonly concurrencyLimits?: ConcurrencyLimits
   readonly observeBatches?: ObserveBatches
 }
 
-/** Webhooks: the rpcs for endpoints and deliveries, and the delivery itself. */
+/** The rpcs for endpoints and deliveries, and the loops that deliver webhooks. */
 export interface Webhooks {
   readonly rpc: ServiceImpl<typeof WebhookService>
-  /** What the use cases of endpoints and deliveries need, for other rpcs that call them. */
+  /** The dependencies of the use cases of endpoints and deliveries, for other rpcs that call them. */
   readonly context: EndpointContext
   readonly retention: Pick<DeliveryRetention, 'run'>
-  /** Starts creating deliveries from events, sending what is due, and deleting old ones. */
+  /** Starts to create deliveries from events, to send due deliveries, and to delete old deliveries. */
   start(): void
   /** Notifies that the event log has new events. Cheap; may be called at any rate. */
   wake(): void
@@ -75,7 +75,7 @@ export function createWebhooks(runtime: Runtime, options: WebhooksOptions): Webh
     proxyUrl: options.proxyUrl,
     resolve: options.resolve,
   })
-  // As long as retries last.
+  // Deliveries to a disabled endpoint stay paused for as long as retries last.
   const pausedMaxMs = scheduleMs.reduce((sum, ms) => sum + ms, 0)
   const unclear = createUnclearClaims(relaxedPool)
   const background = { leaseMs, pausedMaxMs, unclear }

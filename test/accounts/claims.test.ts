@@ -71,7 +71,10 @@ function observedPool(): Pool {
 }
 
 /** Creates the account at a separate instance. */
-function create() {
+const create = () => startInstance()()
+
+/** @returns what creates the account at one instance, with a one-time code */
+function startInstance() {
   const runtime = createTestRuntime({ ...db.database, durablePool: observedPool() }, { clock })
   const openAtBank = createOpenAtBank(runtime, { bankOf })
   const encrypter = createEncrypter(MASTER_KEY)
@@ -81,18 +84,20 @@ function create() {
     encrypter,
     aliasOf: async () => 'Acme',
   })
-  return call({
-    businessId,
-    live: true,
-    reference: 'order-1',
-    bank: '9PSB',
-    firstName: 'Ada',
-    lastName: 'Obi',
-    email: 'ada@example.com',
-    phone: '08012345678',
-    idType: undefined,
-    idNumber: undefined,
-  })
+  return (otp?: string) =>
+    call({
+      businessId,
+      live: true,
+      reference: 'order-1',
+      bank: '9PSB',
+      firstName: 'Ada',
+      lastName: 'Obi',
+      email: 'ada@example.com',
+      phone: '08012345678',
+      idType: undefined,
+      idNumber: undefined,
+      verification: otp === undefined ? undefined : { identityId: 'customer-1', otp },
+    })
 }
 
 async function claimedForMs(): Promise<number> {
@@ -129,6 +134,24 @@ describe('one call at a time asks the bank for an account', () => {
     expect(atBank).toHaveLength(1)
   })
 
+  test('a call with another one-time code does not get the rejection of the first', async () => {
+    const at = startInstance()
+    const calls = [at('111111'), at('222222')]
+    const results = Promise.allSettled(calls)
+    await bankHas(1)
+    const fields = [{ field: 'otp', message: 'was not accepted by the bank' }]
+    atBank[0]!.respond({ kind: 'rejected', fields })
+    await bankHas(2)
+    atBank[1]!.respond(opened())
+    const opening = atBank.map(({ order }) => order.verification?.otp)
+    expect([...opening].sort()).toEqual(['111111', '222222'])
+    const [one, other] = await results
+    const first = opening[0] === '111111' ? one : other
+    const second = opening[0] === '111111' ? other : one
+    expect(first).toMatchObject({ status: 'rejected', reason: { reason: 'validation_failed' } })
+    expect(second).toMatchObject({ status: 'fulfilled', value: { replayed: false } })
+  })
+
   test('a slow bank is waited for, without the caller, and what it opened is stored', async () => {
     callTimeoutMs = 60_000
     const timeouts = vi.spyOn(AbortSignal, 'timeout')
@@ -137,7 +160,7 @@ describe('one call at a time asks the bank for an account', () => {
       cause: 'the bank has not responded yet',
     })
     await bankHas(1)
-    expect(timeouts).toHaveBeenLastCalledWith(60_000)
+    expect(timeouts).toHaveBeenCalledWith(60_000)
     timeouts.mockRestore()
     expect(await claimedForMs()).toBe(65_000)
     nowMs += 20_001

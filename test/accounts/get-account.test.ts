@@ -1,31 +1,10 @@
 import fc from 'fast-check'
 import { beforeAll, describe, expect, test } from 'vitest'
-import { getAccount } from '../../src/accounts/get-account.ts'
 import { creation } from '../protocols/rest/rest.ts'
 import { useSharedService } from '../support/service.ts'
 import { openByKey } from '../thirdparty/scene.ts'
 
 const service = useSharedService()
-
-test('an account is found by either reference, and only by its own business and mode', async () => {
-  const { durablePool } = service.database
-  const [own, other] = [await service.business(), await service.business()]
-  const { reference } = await openByKey(service, own.key)
-  await openByKey(service, other.key)
-  const find = (businessId: string, given: string, live: boolean | undefined = undefined) =>
-    getAccount(durablePool, { businessId, live, reference: given })
-  for (const live of [undefined, true]) {
-    expect(await find(own.id, reference, live)).toMatchObject({ businessId: own.id, reference })
-  }
-  // Both businesses have an account with this reference of their own.
-  for (const { id } of [own, other]) {
-    expect(await find(id, 'order-1')).toMatchObject({ businessId: id })
-  }
-  const unknown = { reason: 'not_found' }
-  await expect(find(other.id, reference)).rejects.toMatchObject(unknown)
-  await expect(find(own.id, reference, false)).rejects.toMatchObject(unknown)
-  await expect(find(own.id, 'order-1', false)).rejects.toMatchObject(unknown)
-})
 
 describe('a reference of the business that could be one of Inflow', () => {
   let key: string

@@ -18,11 +18,11 @@ import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { ImportOutcomeSchema } from '../../gen/inflow/type/v1/import_pb.ts'
 import { enumName } from '../../src/cli/options.ts'
 import { notify, payment } from '../notifications/scene.ts'
-import { CUSTOMER } from '../protocols/matrix/scene.ts'
 import { creation } from '../protocols/rest/rest.ts'
 import { useDatabase } from '../support/database.ts'
 import { useFakeBank } from '../support/fake-bank.ts'
-import { MASTER_KEY, useService } from '../support/service.ts'
+import { CUSTOMER } from '../support/opened-account.ts'
+import { issueToken, MASTER_KEY, useService } from '../support/service.ts'
 
 const bank = useFakeBank()
 const db = useDatabase()
@@ -115,7 +115,11 @@ test('a business that repeats generateVirtualAccount gets the imported account',
     idNumber: '12345678901',
   })
   const moved = row({ reference: 'moved', idType: IdType.BVN, idNumber: '12345678901' })
-  expect(await importAll(id, [moved])).toEqual([['IMPORTED']])
+  const loneKind = row({ idType: IdType.NIN })
+  expect(await importAll(id, [moved, loneKind])).toEqual([['IMPORTED'], ['IMPORTED']])
+  expect(await importAll(id, [{ ...loneKind, idType: IdType.UNSPECIFIED }])).toEqual([
+    ['DUPLICATE'],
+  ])
   const before = bank.asked.length
   const { status, headers, body } = await service.post('generateVirtualAccount/', key, request)
   expect(status).toBe(200)
@@ -128,7 +132,7 @@ test('a business that repeats generateVirtualAccount gets the imported account',
     phone: '08012345679',
   })
   expect(other.body.code).toBe('duplicate_reference')
-  expect(await accountsOf(id)).toBe(1)
+  expect(await accountsOf(id)).toBe(2)
 })
 
 test('a rejected row leaves the others, with every fault by its field', async () => {
@@ -177,6 +181,47 @@ describe('what contradicts another account', () => {
     expect(await importAll(one.id, [{ ...taken, lastName: 'Bello' }])).toEqual([
       ['REJECTED', 'reference', 'providerReference', 'accountNumber'],
     ])
+  })
+
+  test('is rejected if a reference would name two accounts of the business', async () => {
+    const [{ id, key }, other] = [await service.business(), await service.business()]
+    const open = (reference: string) =>
+      service.post('generateVirtualAccount/', key, creation({ bank: '9PSB', reference }))
+    expect((await open('R-OPENED')).status).toBe(200)
+    const alike = row({ reference: 'R-ALIKE', providerReference: 'R-ALIKE' })
+    const moved = row({ providerReference: 'R-MOVED' })
+    expect(await importAll(id, [moved, alike])).toEqual([['IMPORTED'], ['IMPORTED']])
+    const rows = [
+      row({ reference: 'R-MOVED' }),
+      row({ providerReference: 'R-OPENED' }),
+      alike,
+      row({ reference: 'own-x', providerReference: 'R-Y' }),
+      row({ reference: 'R-Y' }),
+      row({ reference: 'R-Z' }),
+      row({ providerReference: 'R-Z' }),
+    ]
+    const validated = await accounts().importAccounts({
+      businessId: id,
+      accounts: rows,
+      validateOnly: true,
+    })
+    const expected = [
+      ['REJECTED', 'reference'],
+      ['REJECTED', 'providerReference'],
+      ['DUPLICATE'],
+      ['IMPORTED'],
+      ['REJECTED', 'reference'],
+      ['IMPORTED'],
+      ['REJECTED', 'providerReference'],
+    ]
+    const outcomes = validated.results.map(({ outcome }) => enumName(ImportOutcomeSchema, outcome))
+    expect(outcomes).toEqual(expected.map(([outcome]) => outcome))
+    expect(await importAll(id, rows)).toEqual(expected)
+    const refused = await open('R-MOVED')
+    expect([refused.status, refused.body.errors[0].field]).toEqual([422, 'reference'])
+    expect((await open('R-OPENED')).headers.get('idempotent-replayed')).toBe('true')
+    // Each business has its own references.
+    expect(await importAll(other.id, [row({ reference: 'R-MOVED' })])).toEqual([['IMPORTED']])
   })
 
   test('in one call, the first row counts, and a repeat is a duplicate', async () => {
@@ -230,7 +275,7 @@ test('validate_only says what would be, and imports nothing', async () => {
 test('only an operator imports, and the audit log has the count', async () => {
   const { id: businessId } = await service.business()
   const admin = service.client(AdminService)
-  const { secret } = await admin.issueToken({ name: 'x', scopes: ['payments:write'] })
+  const { secret } = await issueToken(service, ['payments:write'])
   const refused = service
     .client(AccountService, secret)
     .importAccounts({ businessId, accounts: [row()] })
@@ -276,7 +321,9 @@ describe('a payment into an imported account', () => {
     await importAll(businessId, [imported])
     const report = (sessionId: string) =>
       service.client(TransactionService).recordPayment({
-        ...{ bank: Bank.BANK_9PSB, accountNumber: imported.accountNumber, sessionId },
+        bank: Bank.BANK_9PSB,
+        accountNumber: imported.accountNumber,
+        sessionId,
         amountMinor: 150_050n,
       })
     const made = payment(imported.accountNumber)

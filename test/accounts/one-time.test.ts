@@ -1,11 +1,14 @@
 import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt'
-import { beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { AccountStatus } from '../../gen/inflow/account/v1/account_pb.ts'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
-import { AmountRule } from '../../gen/inflow/account/v1/terms_pb.ts'
 import { Variance } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
+import { createEndAccounts } from '../../src/accounts/close-account.ts'
+import { systemClock } from '../../src/core/clock.ts'
+import { DAY_MS, HOUR_MS } from '../../src/core/durations.ts'
 import { creation } from '../protocols/rest/rest.ts'
 import { useFakeBank } from '../support/fake-bank.ts'
+import { createTestRuntime } from '../support/runtime.ts'
 import { useService } from '../support/service.ts'
 import { waitFor, waitUntil } from '../support/wait-for.ts'
 import { data, openByKey, type ScopedBusiness, scopedBusiness } from '../thirdparty/scene.ts'
@@ -21,17 +24,6 @@ beforeAll(async () => {
   business = await scopedBusiness(service)
 })
 
-const HOUR_MS = 3_600_000
-
-const TERMS = {
-  amount: 5000.5,
-  amountRule: 'AT_LEAST',
-  expiresIn: 3600,
-  singleUse: true,
-  allowedPayers: [{ name: 'Ada Obi' }, { accountNumber: '0123456789', bankCode: '000013' }],
-  metadata: { order: '7', 'branch.code': 'Ìkejà' },
-}
-
 /** Lets the expiry of a business's accounts pass. */
 const expire = (businessId: string) =>
   service.database.durablePool.query(
@@ -41,32 +33,6 @@ const expire = (businessId: string) =>
   )
 
 describe('opening a one-time account', () => {
-  test('returns its terms and metadata, here and wherever it is shown', async () => {
-    const shop = await newBusiness(service)
-    const { data } = await shop.open(TERMS)
-    const terms = {
-      amount: 5000.5,
-      amountRule: 'AT_LEAST',
-      expiresAt: expect.stringMatching(/^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$/),
-      singleUse: true,
-      status: 'ACTIVE',
-      allowedPayers: [
-        { accountNumber: '', bankCode: '', name: 'Ada Obi' },
-        { accountNumber: '0123456789', bankCode: '000013', name: '' },
-      ],
-    }
-    expect(data).toMatchObject({ metadata: TERMS.metadata })
-    expect(data.terms).toEqual(terms)
-    const again = await shop.call('getVirtualAccount', { reference: 'order-1' })
-    expect(again.data).toMatchObject(data)
-    expect(await shop.account()).toMatchObject({
-      terms: { amountMinor: 500_050n, amountRule: AmountRule.AT_LEAST, singleUse: true },
-      metadata: TERMS.metadata,
-    })
-    const [created] = await shop.events(1, 'ACCOUNT_CREATED')
-    expect(created.data).toMatchObject({ metadata: TERMS.metadata, expected_amount: '5000.50' })
-  })
-
   test('changes nothing for an account without options', async () => {
     const shop = await newBusiness(service)
     const { data, pay } = await shop.open({})
@@ -204,6 +170,26 @@ describe('the end of a one-time account', () => {
     expect(data.terms.status).toBe('EXPIRED')
   })
 
+  test('is not early at a database whose clock is ahead, while a used account ends at once', async () => {
+    const shop = await newBusiness(service)
+    await shop.open({ bank: 'PROVIDUS', expiresIn: 3_600 }, 'unused')
+    await shop.open({ bank: 'PROVIDUS', expiresIn: 3_600, singleUse: true }, 'used')
+    const { durablePool } = service.database
+    await durablePool.query(
+      `update account set used_at = now() where business_id = $1 and merchant_reference = 'used'`,
+      [shop.businessId],
+    )
+    const clock = { now: () => Date.now() + DAY_MS }
+    const runtime = createTestRuntime(service.database, { clock, safeClock: systemClock })
+    const endings = createEndAccounts(runtime, { bankOf: () => undefined })
+    endings.start()
+    onTestFinished(endings.stop)
+    await shop.ended('used')
+    const request = { businessId: shop.businessId, reference: 'unused' }
+    const { account } = await service.client(AccountService).getAccount(request)
+    expect(account!.status).toBe(AccountStatus.ACTIVE)
+  })
+
   test('a payment in time is as expected, also if the bank reports it after the account has ended', async () => {
     const shop = await newBusiness(service)
     const { pay } = await shop.open({ bank: 'PROVIDUS', expiresIn: 3600, singleUse: true })
@@ -278,6 +264,27 @@ describe('the end of a one-time account', () => {
   })
 })
 
+test('the payments of a closed account are listed for three more days, and it is closed at the bank once', async () => {
+  const { durablePool } = service.database
+  const { reference } = await openByKey(service, business.live, {
+    reference: 'closed',
+    bank: '9PSB',
+  })
+  const closings = () => bank.asked.filter((each) => each === 'POST close').length
+  const before = closings()
+  await data(service, business.live, 'closeVirtualAccount', { reference })
+  /** In how many hours it is due. */
+  const dueIn = async () => {
+    const text = `select extract(epoch from end_due_at - now())::float8 / 3600 as hours from account
+      where reference = $1`
+    return (await durablePool.query(text, [reference])).rows[0].hours
+  }
+  expect(await dueIn()).toBeCloseTo(72, 0)
+  await durablePool.query('update account set end_due_at = now() where reference = $1', [reference])
+  await waitFor(async () => expect(await dueIn()).toBeNull())
+  expect(closings()).toBe(before + 1)
+})
+
 const inFuture = (ms: number) => new Date(Date.now() + ms).toISOString()
 const update = (reference: string, change: object, key = business.test) =>
   service.post('updateVirtualAccount/', key, { reference, ...change })
@@ -289,7 +296,8 @@ describe('updateVirtualAccount/ of a one-time account', () => {
       .slice(0, 19)
       .replace('T', ' ')
     const { terms } = await data(service, business.test, 'updateVirtualAccount', {
-      ...{ reference: 'x-1', expiresAt },
+      reference: 'x-1',
+      expiresAt,
     })
     expect(terms).toMatchObject({ expiresAt, status: 'ACTIVE' })
     await data(service, business.test, 'updateVirtualAccount', { reference: 'x-1', expiresIn: 1 })

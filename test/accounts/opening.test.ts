@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { ATTEMPTS_MAX, type OpeningState, pendingOpening } from '../../src/accounts/account.ts'
 import { resumeOpening } from '../../src/accounts/open-at-bank.ts'
-import { ATTEMPTS_MAX, type OpeningState, pendingOpening } from '../../src/accounts/opening.ts'
 import type {
   AccountResult,
   BankConnector,

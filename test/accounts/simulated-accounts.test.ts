@@ -14,11 +14,11 @@ import { BANK_CODES } from '../../src/banks/bank.ts'
 import { MAGIC_PHONES } from '../../src/banks/sandbox.ts'
 import { readConfig } from '../../src/config/config.ts'
 import { notify, payment } from '../notifications/scene.ts'
-import { CUSTOMER } from '../protocols/matrix/scene.ts'
 import { asJson, creation, GENERATE, send } from '../protocols/rest/rest.ts'
 import { useDatabase } from '../support/database.ts'
 import { type FakePayment, useFakeBank } from '../support/fake-bank.ts'
 import { type Instance, startInstance } from '../support/instance.ts'
+import { CUSTOMER } from '../support/opened-account.ts'
 import { MASTER_KEY, useService } from '../support/service.ts'
 
 // One database under three settings: the default ones, simulated live accounts, and live banks.
@@ -96,7 +96,7 @@ async function statusesOf(accountNumber: string) {
 }
 
 async function accountsOf(businessId: string) {
-  const text = 'select * from account where business_id = $1'
+  const text = 'select * from account where business_id = $1 order by merchant_reference'
   return (await db.database.durablePool.query(text, [businessId])).rows
 }
 

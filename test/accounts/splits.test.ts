@@ -2,14 +2,13 @@ import { Code, type ConnectError } from '@connectrpc/connect'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { BadRequestSchema } from '../../gen/google/rpc/error_details_pb.ts'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
-import { FeeBearer } from '../../gen/inflow/account/v1/split_pb.ts'
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { MAGIC_PHONES } from '../../src/banks/sandbox.ts'
-import { runHere } from '../cli/run-inflow.ts'
-import { CUSTOMER } from '../protocols/matrix/scene.ts'
+import { callerEnv, runHere } from '../cli/run-inflow.ts'
 import { creation } from '../protocols/rest/rest.ts'
-import { ADMIN_TOKEN, useSharedService } from '../support/service.ts'
+import { CUSTOMER } from '../support/opened-account.ts'
+import { ADMIN_TOKEN, issueToken, useSharedService } from '../support/service.ts'
 import { approveRecipient } from '../thirdparty/scene.ts'
 import { newBusiness, type Shown } from '../transactions/variance/fixture.ts'
 
@@ -42,31 +41,6 @@ const SPLIT = () => ({
 })
 
 describe('opening an account with a split', () => {
-  test('returns the split, here and wherever the account is shown', async () => {
-    const shop = await newShop()
-    const { data } = await shop.open({ split: SPLIT() })
-    expect(data.split).toEqual({
-      recipients: [
-        { businessId: seller.businessId, percentage: '12.50', amount: '' },
-        { businessId: agent.businessId, percentage: '', amount: '50.00' },
-      ],
-      feeBearer: 'SHARED',
-    })
-    expect((await shop.call('getVirtualAccount', { reference: 'order-1' })).data).toMatchObject(
-      data,
-    )
-    const { split } = await shop.account()
-    expect(split).toMatchObject({
-      recipients: [
-        { businessId: seller.businessId, basisPoints: 1_250, amountMinor: 0n },
-        { businessId: agent.businessId, basisPoints: 0, amountMinor: 5_000n },
-      ],
-      feeBearer: FeeBearer.SHARED,
-    })
-    const { accounts: listed } = await accounts().listAccounts({ businessId: shop.businessId })
-    expect(listed.map((each) => each.split)).toEqual([split])
-  })
-
   test('may be repeated with the same split only', async () => {
     const shop = await newShop()
     const { data } = await shop.open({ split: SPLIT() })
@@ -86,6 +60,40 @@ describe('opening an account with a split', () => {
     // A repeat shows what the account has now.
     await accounts().setAccountSplit({ businessId: shop.businessId, reference: 'order-1' })
     expect((await repeat(SPLIT())).data).not.toHaveProperty('split')
+  })
+
+  test('may be repeated after the approval of its recipient was revoked, which opens nothing new', async () => {
+    const shop = await newBusiness(service)
+    const { businessId } = shop
+    await approveRecipient(service, businessId, seller.businessId)
+    const scopes = ['payments:write', 'splits:write']
+    const { secret } = await service.client(AdminService).issueToken({ name: 'x', scopes })
+    const recipients = [{ businessId: seller.businessId, percentage: '5' }]
+    const own = (reference: string) => creation({ reference, split: { recipients } })
+    const internal = (reference: string) => ({
+      ...CUSTOMER,
+      businessId,
+      bank: Bank.BANK_9PSB,
+      reference,
+      split: { recipients: [{ businessId: seller.businessId, basisPoints: 500 }] },
+    })
+    const { data } = await shop.call('generateVirtualAccount', own('order-1'))
+    const { account } = await accounts(secret).createAccount(internal('order-2'))
+    await accounts().revokeSplitRecipient({ businessId, recipientId: seller.businessId })
+
+    expect((await shop.call('generateVirtualAccount', own('order-1'))).data).toEqual(data)
+    const repeated = await accounts(secret).createAccount(internal('order-2'))
+    expect(repeated).toMatchObject({ replayed: true, account: { reference: account?.reference } })
+    expect(await shop.call('generateVirtualAccount', own('order-3'))).toMatchObject({
+      code: 'validation_failed',
+      errors: [
+        { field: 'split.recipients[0].businessId', message: 'is not an approved recipient' },
+      ],
+    })
+    await expect(accounts(secret).createAccount(internal('order-3'))).rejects.toMatchObject({
+      code: Code.InvalidArgument,
+    })
+    expect((await accounts().listAccounts({ businessId })).accounts).toHaveLength(2)
   })
 
   test('refuses a split that is not valid, by its field, and opens nothing', async () => {
@@ -141,13 +149,12 @@ describe('over gRPC', () => {
     split: split as never,
   })
 
-  const tokenOf = async (...scopes: string[]) =>
-    (await service.client(AdminService).issueToken({ name: 'x', scopes })).secret
   const toSeller = () => ({ recipients: [{ businessId: seller.businessId, basisPoints: 10_000 }] })
 
   test('a token of payments:write divides no payments', async () => {
     const shop = await newShop()
-    const token = await tokenOf('payments:write', 'payments:reverse', 'read', 'events:subscribe')
+    const scopes = ['payments:write', 'payments:reverse', 'read', 'events:subscribe']
+    const { secret: token } = await issueToken(service, scopes)
     const refused = { code: Code.PermissionDenied }
     const opening = accounts(token).createAccount(request(shop.businessId, toSeller()))
     await expect(opening).rejects.toMatchObject(refused)
@@ -162,7 +169,7 @@ describe('over gRPC', () => {
     const shop = await newBusiness(service)
     const { businessId } = shop
     const key = { businessId, recipientId: seller.businessId }
-    const token = await tokenOf('payments:write', 'splits:write')
+    const { secret: token } = await issueToken(service, ['payments:write', 'splits:write'])
     await accounts(token).createAccount(request(businessId, undefined))
     const set = (token: string, recipients: object[]) => {
       const change = { businessId, reference: 'order-1', split: { recipients } }
@@ -194,11 +201,8 @@ describe('over gRPC', () => {
 
   test('an operator of some businesses divides their payments among them', async () => {
     const shop = await newBusiness(service)
-    const { secret } = await service.client(AdminService).issueToken({
-      name: 'shop',
-      scopes: ['admin'],
-      businessIds: [shop.businessId, agent.businessId],
-    })
+    const businessIds = [shop.businessId, agent.businessId]
+    const { secret } = await issueToken(service, ['admin'], businessIds)
     const to = (businessId: string) =>
       request(shop.businessId, { recipients: [{ businessId, basisPoints: 1 }] })
     for (const businessId of [seller.businessId, 'biz_nobody']) {
@@ -221,8 +225,7 @@ const violates = (violation: string) => (error: unknown) =>
   violationsOf(error as ConnectError).includes(violation)
 
 describe('from the command line', () => {
-  const inflow = (...args: string[]) =>
-    runHere(args, { INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN })
+  const inflow = (...args: string[]) => runHere(args, callerEnv(service))
 
   test('operators change the split of an account', async () => {
     const shop = await newBusiness(service)

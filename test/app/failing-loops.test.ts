@@ -1,12 +1,12 @@
 import pino from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
 import { systemClock } from '../../src/core/clock.ts'
-import { watchLoops } from '../../src/core/loop-watch.ts'
+import { watchLoops } from '../../src/core/loop.ts'
 import { checkService } from '../../src/doctor/check-service.ts'
-import { scrape } from '../ops/scrape.ts'
 import { insertBusiness, payAt } from '../settlement/fixture.ts'
 import { useDatabase } from '../support/database.ts'
 import { startInstance } from '../support/instance.ts'
+import { scrape } from '../support/scrape.ts'
 import { waitFor } from '../support/wait-for.ts'
 
 const db = useDatabase()
@@ -40,17 +40,22 @@ test('a loop that fails for a minute is a detail of /readyz, a metric and a find
   const { accountNumber } = await insertBusiness(durablePool)
   await payAt(durablePool, accountNumber, 1, Date.now())
   await waitFor(() => expect([...failing.failingMs().keys()]).toEqual(['figures of payments']))
-  expect(await ready()).toEqual({ status: 'ready', notes: [] })
-  expect(await findings()).toEqual([])
+  await waitFor(async () => expect(await ready()).toEqual({ status: 'ready', notes: [] }))
+  await waitFor(async () => expect(await findings()).toEqual([]))
 
   aheadMs = 61_000
   const note = /^background work has failed for \d+ s: figures of payments$/
-  expect(await ready()).toEqual({ status: 'ready', notes: [expect.stringMatching(note)] })
+  await waitFor(async () =>
+    expect(await ready()).toEqual({ status: 'ready', notes: [expect.stringMatching(note)] }),
+  )
   await waitFor(async () => {
     const { sum } = await scrape(httpUrl)
     expect(sum('inflow_loop_failing_seconds')).toBeGreaterThan(60)
   })
-  expect(await findings()).toMatchObject([{ level: 'fail', found: expect.stringMatching(note) }])
+  await waitFor(async () => {
+    const failed = { level: 'fail', found: expect.stringMatching(note) }
+    expect(await findings()).toMatchObject([failed])
+  })
 
   await durablePool.query('drop trigger broken on payment_hour')
   await waitFor(async () => expect(await ready()).toEqual({ status: 'ready', notes: [] }))

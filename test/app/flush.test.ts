@@ -1,7 +1,7 @@
-import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, test } from 'vitest'
+import { startProgram } from '../support/program.ts'
 import { MASTER_KEY } from '../support/service.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
@@ -24,24 +24,17 @@ const SCRIPT = `
   process.exit(0)`
 
 test('a process that logs and exits loses no line, and keeps their order', async () => {
-  const child = spawn(process.execPath, ['--input-type=module', '-e', SCRIPT], {
-    cwd: ROOT,
-    env: {
-      PATH: process.env['PATH'],
-      UV_THREADPOOL_SIZE: '1',
-      MASTER_KEY: MASTER_KEY.toString('base64'),
-    },
-  })
-  onTestFinished(() => void child.kill('SIGKILL'))
-  let stderr = ''
-  child.stderr.setEncoding('utf8').on('data', (text) => {
-    stderr += text
-  })
-  const closed = once(child, 'close')
+  const { child, exited, stderr } = startProgram(
+    [process.execPath, '--input-type=module', '-e', SCRIPT],
+    { UV_THREADPOOL_SIZE: '1', MASTER_KEY: MASTER_KEY.toString('base64') },
+    { cwd: ROOT, stdin: 'pipe' },
+  )
   // A process that does not wait writes the others when it exits.
-  await Promise.race([once(child.stdout, 'data'), once(child.stderr, 'data'), closed])
-  child.stdin.end('x')
-  await closed
-  const lines = stderr.split('\n').filter((line) => line.startsWith('{'))
+  await Promise.race([once(child.stdout!, 'data'), once(child.stderr!, 'data'), exited])
+  child.stdin!.end('x')
+  await exited
+  const lines = stderr()
+    .split('\n')
+    .filter((line) => line.startsWith('{'))
   expect(lines.map((line) => JSON.parse(line).msg)).toEqual(['first', 'second', 'last'])
 })

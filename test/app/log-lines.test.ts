@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
@@ -6,14 +6,13 @@ import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.t
 import { asJson, creation, GENERATE, send } from '../protocols/rest/rest.ts'
 import { useDatabase } from '../support/database.ts'
 import { grpcClient, grpcTransport } from '../support/grpc-client.ts'
+import { NINE_PSB_AWAY } from '../support/live-banks.ts'
 import { openBusinessOver } from '../support/opened-account.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { logOf } from '../support/workers.ts'
 
 const PAYMENTS = 60
-
-vi.setConfig({ testTimeout: 120_000 })
 
 const db = useDatabase(2)
 let service: ServiceProcess
@@ -24,9 +23,7 @@ beforeAll(async () => {
       DATABASE_URL: db.url,
       LOG_LEVEL: 'debug',
       WEBHOOK_ALLOWED_CIDRS: '127.0.0.0/8',
-      ...{ BANKS: '9PSB=live', BANK_9PSB_BASE_URL: 'http://127.0.0.1:9' },
-      ...{ BANK_9PSB_PUBLIC_KEY: 'public', BANK_9PSB_PRIVATE_KEY: 'private' },
-      ...{ BANK_9PSB_NOTIFICATION_USER: 'bank', BANK_9PSB_NOTIFICATION_PASSWORD: 'secret' },
+      ...NINE_PSB_AWAY,
     },
     true,
   )

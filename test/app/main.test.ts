@@ -1,19 +1,17 @@
-import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
-import { type AddressInfo, createServer } from 'node:net'
+import { createServer } from 'node:net'
 import { join } from 'node:path'
-import pino from 'pino'
 import { beforeAll, expect, onTestFinished, test } from 'vitest'
 import { auditSettings } from '../../src/app/run.ts'
-import { startService } from '../../src/app/start-service.ts'
 import { readConfig } from '../../src/config/config.ts'
-import { systemClock } from '../../src/core/clock.ts'
-import { temporaryFolder } from '../cli/run-inflow.ts'
 import { useDatabase } from '../support/database.ts'
+import { temporaryFolder } from '../support/folder.ts'
+import { startInstance } from '../support/instance.ts'
+import { listen } from '../support/listen.ts'
 import { MASTER_KEY as KEY } from '../support/master-key.ts'
 import { SYSTEM } from '../support/operator.ts'
 import { startProcess } from '../support/process.ts'
+import { runProgram } from '../support/program.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
 import { waitFor, waitUntil } from '../support/wait-for.ts'
 import { isAlive, workersOf } from '../support/workers.ts'
@@ -32,91 +30,80 @@ const MAIN = join(import.meta.dirname, '../../src/main.ts')
 const MASTER_KEY = KEY.toString('base64')
 
 /** Runs the service with settings that it rejects. */
-async function start(
+const start = (
   env: NodeJS.ProcessEnv,
   args: readonly string[] = [],
   ofNode: readonly string[] = [],
-) {
-  const child = spawn(process.execPath, [...ofNode, MAIN, ...args], {
-    env: {
-      PATH: process.env['PATH'],
-      HTTP_PORT: '0',
-      GRPC_PORT: '0',
-      MASTER_KEY,
-      // Without an administrator, the log has a warning.
-      ADMIN_TOKEN,
-      ...env,
-    },
-    stdio: ['ignore', 'pipe', 'pipe'],
+) =>
+  runProgram([process.execPath, ...ofNode, MAIN, ...args], {
+    HTTP_PORT: '0',
+    GRPC_PORT: '0',
+    MASTER_KEY,
+    // Without an administrator, the log has a warning.
+    ADMIN_TOKEN,
+    LOG_LEVEL: 'error',
+    ...env,
   })
-  let output = ''
-  let errors = ''
-  child.stdout.on('data', (text) => {
-    output += text
-  })
-  child.stderr.on('data', (text) => {
-    errors += text
-  })
-  const [code] = await once(child, 'close')
-  return { code, output, errors }
-}
 
 test('a failed start prints the fault of the setting and exits with 1, with workers too', async () => {
   const taken = createServer()
-  await new Promise<void>((resolve) => taken.listen(0, '127.0.0.1', resolve))
   onTestFinished(() => void taken.close())
-  const port = `${(taken.address() as AddressInfo).port}`
-  const cases: [NodeJS.ProcessEnv, RegExp][] = [
+  const port = `${await listen(taken)}`
+  const folder = temporaryFolder()
+  const [readable, bare] = [join(folder, 'readable.env'), join(folder, 'bare.env')]
+  const lines = `DATABASE_URL='${db.url}'\nHTTP_PORT=x\nLOG_LEVEL=warn\n`
+  writeFileSync(readable, lines, { mode: 0o644 })
+  writeFileSync(bare, 'LOG_LEVEL=warn\n', { mode: 0o600 })
+  const unset = { HTTP_PORT: undefined, LOG_LEVEL: undefined }
+  // A file of settings is one for production, also if Node reads it.
+  const needsDatabase = /^inflow: DATABASE_URL is required in production [^\n]+\n$/
+  const cases: [expected: string | RegExp, ...Parameters<typeof start>][] = [
     [
-      { HTTP_PORT: 'x', LOG_LEVEL: 'y' },
       /^inflow: HTTP_PORT must be a port, 0 to 65535\ninflow: LOG_LEVEL must be one of [a-z, ]+\n$/,
+      { HTTP_PORT: 'x', LOG_LEVEL: 'y' },
     ],
     [
-      { DATABASE_URL: 'postgres://127.0.0.1:1/x' },
       /^inflow: DATABASE_URL cannot be used: connect ECONNREFUSED 127.0.0.1:1\n$/,
+      { DATABASE_URL: 'postgres://127.0.0.1:1/x' },
     ],
     [
-      { DATABASE_URL: db.url, HTTP_PORT: port },
+      /^inflow: DATABASE_URL cannot be used: database "mistyped" does not exist on that server: correct the name, or create it\n$/,
+      { DATABASE_URL: db.url.replace(/[^/]*$/, 'mistyped') },
+    ],
+    [
+      /^inflow: migrations are pending \(Migration\d+_initial, .*\): run `inflow migrate up`\n$/,
+      { DATABASE_URL: outdated.url, MIGRATE: 'off' },
+    ],
+    [
       new RegExp(`^inflow: HTTP_PORT ${port} is in use: choose another[^\n]+\n$`),
+      { DATABASE_URL: db.url, HTTP_PORT: port },
     ],
     [
-      { DATABASE_URL: db.url, GRPC_PORT: port, WORKERS: '2' },
       new RegExp(`^inflow: GRPC_PORT ${port} is in use: choose another[^\n]+\n$`),
+      { DATABASE_URL: db.url, GRPC_PORT: port, WORKERS: '2' },
     ],
+    [
+      `inflow: warning: other users can read DATABASE_URL in ${readable}: chmod 600 ${readable}\n` +
+        'inflow: HTTP_PORT must be a port, 0 to 65535\n',
+      unset,
+      ['--env-file', readable],
+    ],
+    ['inflow: the only option of a start is --env-file <file>\n', {}, ['--port', '1']],
+    [needsDatabase, unset, ['--env-file', bare]],
+    [needsDatabase, unset, [], [`--env-file=${bare}`]],
   ]
-  const results = await Promise.all(cases.map(([env]) => start({ LOG_LEVEL: 'error', ...env })))
-  for (const [index, [env, expected]] of cases.entries()) {
-    const { code, output, errors } = results[index]!
-    expect([env, code, output]).toEqual([env, 1, ''])
-    expect(errors).toMatch(expected)
+  const results = await Promise.all(cases.map(([, ...given]) => start(...given)))
+  for (const [index, [expected, ...given]] of cases.entries()) {
+    const { code, stdout, stderr } = results[index]!
+    expect([given, code, stdout]).toEqual([given, 1, ''])
+    if (typeof expected === 'string') expect(stderr).toBe(expected)
+    else expect(stderr).toMatch(expected)
   }
 })
 
 test('a host without an address is a fault of HOST', async () => {
-  const env = { HTTP_PORT: '0', GRPC_PORT: '0', HOST: 'nowhere.invalid' }
-  const starting = startService({
-    ...{ config: readConfig(env), database: db.database, masterKey: KEY, adminToken: ADMIN_TOKEN },
-    ...{ clock: systemClock, log: pino({ level: 'silent' }), localWebhooks: true },
-  })
+  const starting = startInstance(db.url, { host: 'nowhere.invalid' })
   await expect(starting).rejects.toThrow(/^cannot listen at HOST nowhere.invalid: [^\n]+$/)
-})
-
-test('a database that does not exist, and a schema of an older version, are refused', async () => {
-  const cases: [NodeJS.ProcessEnv, RegExp][] = [
-    [
-      { DATABASE_URL: db.url.replace(/[^/]*$/, 'mistyped') },
-      /^inflow: DATABASE_URL cannot be used: database "mistyped" does not exist on that server: correct the name, or create it\n$/,
-    ],
-    [
-      { DATABASE_URL: outdated.url, MIGRATE: 'off' },
-      /^inflow: migrations are pending \(Migration\d+_initial, .*\): run `inflow migrate up`\n$/,
-    ],
-  ]
-  const results = await Promise.all(cases.map(([env]) => start(env)))
-  for (const [index, [, expected]] of cases.entries()) {
-    expect(results[index]).toMatchObject({ code: 1, output: '' })
-    expect(results[index]?.errors).toMatch(expected)
-  }
 })
 
 test('simulated live accounts, and that no caller can administer, are logged at a start; the former is audited when it changes', async () => {
@@ -135,14 +122,17 @@ test('simulated live accounts, and that no caller can administer, are logged at 
 
   const ALLOW_SIMULATED_LIVE_ACCOUNTS = 'on'
   const env = {
-    ...{ ...settings, ALLOW_SIMULATED_LIVE_ACCOUNTS, LOG_LEVEL: 'warn' },
+    ...settings,
+    ALLOW_SIMULATED_LIVE_ACCOUNTS,
+    LOG_LEVEL: 'warn',
     ADMIN_TOKEN: undefined,
   }
   const service = await startProcess(env, true)
   onTestFinished(service.kill)
   const found = /ALLOW_SIMULATED_LIVE_ACCOUNTS is on: the sandbox opens live accounts at 9PSB, /g
+  // A thread writes the log, into another pipe than the one that says that the service is ready.
+  await waitFor(() => expect(service.output()).toContain(UNADMINISTERED))
   expect(service.output().match(found)).toHaveLength(1)
-  expect(service.output()).toContain(UNADMINISTERED)
   expect(await service.stop()).toBe(0)
   const on = { value: 'on', banks: ['9PSB', 'SAFEHAVEN', 'PROVIDUS', 'PALMPAY'] }
   expect(await audited()).toEqual([on])
@@ -155,35 +145,6 @@ test('simulated live accounts, and that no caller can administer, are logged at 
   expect(await audited()).toEqual([on, { value: 'off' }])
 })
 
-test('--env-file has settings, and a start has no other option', async () => {
-  const folder = temporaryFolder()
-  const path = join(folder, 'inflow.env')
-  writeFileSync(path, `DATABASE_URL='${db.url}'\nHTTP_PORT=x\nLOG_LEVEL=warn\n`, { mode: 0o644 })
-  const refused = await start({ HTTP_PORT: undefined }, ['--env-file', path])
-  expect(refused).toEqual({
-    code: 1,
-    output: '',
-    errors:
-      `inflow: warning: other users can read DATABASE_URL in ${path}: chmod 600 ${path}\n` +
-      'inflow: HTTP_PORT must be a port, 0 to 65535\n',
-  })
-  const unknown = await start({}, ['--port', '1'])
-  expect(unknown).toMatchObject({
-    ...{ code: 1, errors: 'inflow: the only option of a start is --env-file <file>\n' },
-  })
-})
-
-test('a start with a file of settings is one for production, which needs a database', async () => {
-  const path = join(temporaryFolder(), 'inflow.env')
-  writeFileSync(path, 'LOG_LEVEL=warn\n', { mode: 0o600 })
-  const missing = {
-    ...{ code: 1, output: '' },
-    errors: expect.stringMatching(/^inflow: DATABASE_URL is required in production [^\n]+\n$/),
-  }
-  expect(await start({}, ['--env-file', path])).toEqual(missing)
-  expect(await start({}, [], [`--env-file=${path}`])).toEqual(missing)
-})
-
 test('workers have the settings of --env-file and of secret files too, and end when the primary process is killed', async () => {
   const folder = temporaryFolder()
   const path = join(folder, 'inflow.env')
@@ -191,8 +152,10 @@ test('workers have the settings of --env-file and of secret files too, and end w
   const lines = [`MASTER_KEY_FILE='${join(folder, 'master.key')}'`, 'WORKERS=2', 'LOG_LEVEL=info']
   writeFileSync(path, `${lines.join('\n')}\n`, { mode: 0o600 })
   const env = {
-    ...{ DATABASE_URL: db.url, MASTER_KEY: undefined },
-    ...{ WORKERS: undefined, LOG_LEVEL: undefined },
+    DATABASE_URL: db.url,
+    MASTER_KEY: undefined,
+    WORKERS: undefined,
+    LOG_LEVEL: undefined,
   }
   const service = await startProcess(env, true, undefined, ['--env-file', path])
   onTestFinished(service.kill)

@@ -1,20 +1,14 @@
-import pino from 'pino'
 import { expect, test } from 'vitest'
-import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
-import { ENTITIES } from '../../src/app/entities.ts'
-import { startService } from '../../src/app/start-service.ts'
-import { readConfig } from '../../src/config/config.ts'
-import { systemClock } from '../../src/core/clock.ts'
-import { openDatabase } from '../../src/postgres/orm.ts'
-import { scrape } from '../ops/scrape.ts'
-import { openShop, pay, transfer } from '../overview/scene.ts'
+import { openAccount, openShop, pay, transfer } from '../overview/scene.ts'
 import { useDatabase } from '../support/database.ts'
-import { startWire } from '../support/instance.ts'
+import { startInstance } from '../support/instance.ts'
+import { startProxy } from '../support/proxy.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
-import { MASTER_KEY, useService } from '../support/service.ts'
+import { scrape } from '../support/scrape.ts'
+import { useService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
 
 const service = useService()
@@ -44,7 +38,10 @@ test('payments are counted by outcome, bank and mode, amounts by bank, and what 
   await pay(service, shop, 50n)
   const report = (accountNumber: string, session: string, amountMinor: bigint) =>
     service.client(TransactionService).recordPayment({
-      ...{ bank: Bank.BANK_9PSB, accountNumber, sessionId: session, amountMinor },
+      bank: Bank.BANK_9PSB,
+      accountNumber,
+      sessionId: session,
+      amountMinor,
     })
   await report(shop.accountNumber, sessionId, 150_050n)
   await report(shop.accountNumber, sessionId, 999n)
@@ -70,25 +67,16 @@ test('payments are counted by outcome, bank and mode, amounts by bank, and what 
 
 test('test mode has series of its own', async () => {
   const shop = await openShop(service)
-  const { account_number } = (
-    await service.post('generateVirtualAccount/', await testKey(shop.businessId), {
-      ...{ reference: 'test-1', email: 'ada@example.com', phone: '08012345678' },
-      ...{ firstName: 'Ada', lastName: 'Obi', bank: '9PSB' },
-    })
-  ).body.data.account[0]
+  const terms = { live: false }
+  const { accountNumber } = await openAccount(service, shop.businessId, { terms })
   const before = (await scrape(service.httpUrl)).value(`inflow_payment_amount_kobo_total{${LIVE}}`)
-  await transfer(service, account_number, 4_200n)
+  await transfer(service, accountNumber, 4_200n)
   await expectSeries(service.httpUrl, {
     'inflow_payments_total{outcome="RECORDED",bank="9PSB",mode="test"}': 1,
     'inflow_payment_amount_kobo_total{bank="9PSB",mode="test"}': 4_200,
     [`inflow_payment_amount_kobo_total{${LIVE}}`]: before,
   })
 })
-
-async function testKey(businessId: string): Promise<string> {
-  const { secretKey } = await service.client(BusinessService).issueKey({ businessId, live: false })
-  return secretKey
-}
 
 // Samples last ten seconds: two tests wait for them at the same time.
 test.concurrent('webhook attempts, delays and the backlog follow the receivers', async ({
@@ -136,23 +124,10 @@ test.concurrent('webhook attempts, delays and the backlog follow the receivers',
 test.concurrent('while the database is unavailable, a scrape responds, and shows no old value of it', async ({
   onTestFinished,
 }) => {
-  const wire = await startWire(other.url)
-  const database = await openDatabase(wire.url, ENTITIES)
-  const cut = await startService({
-    config: readConfig({ HTTP_PORT: '0', GRPC_PORT: '0' }),
-    database,
-    masterKey: MASTER_KEY,
-    adminToken: 'test-admin-token-0123456789-abcdef',
-    clock: systemClock,
-    log: pino({ level: 'silent' }),
-    localWebhooks: true,
-  })
-  onTestFinished(async () => {
-    await cut.close()
-    await database.close()
-    await wire.close()
-  })
-  const url = `http://127.0.0.1:${cut.httpPort}`
+  const wire = await startProxy(other.url, onTestFinished)
+  const cut = await startInstance(wire.through)
+  onTestFinished(cut.close)
+  const url = cut.httpUrl
   const ofDatabase = [
     'inflow_sequencer_lag_seconds',
     'inflow_db_in_recovery',
@@ -165,12 +140,12 @@ test.concurrent('while the database is unavailable, a scrape responds, and shows
     return ofDatabase.filter((series) => value(series) !== undefined)
   }
   await waitFor(async () => expect(await shown()).toEqual(ofDatabase))
-  await wire.cut()
+  await wire.block()
   await waitFor(async () => expect(await shown()).toEqual([]))
   const { value } = await scrape(url)
   expect(value('inflow_ready')).toBe(0)
   expect(value('process_start_time_seconds')).toBeGreaterThan(0)
-  await wire.mend()
+  await wire.unblock()
   await waitFor(async () => expect(await shown()).toEqual(ofDatabase))
 })
 
@@ -178,7 +153,13 @@ test('a pool without a free connection shows who waits, and for how long', async
   const { relaxedPool } = service.database
   const { max } = relaxedPool.options
   const held = await Promise.all(Array.from({ length: max }, () => relaxedPool.connect()))
-  const waiting = relaxedPool.query('select 1')
+  let isOver = false
+  const wait = async () => {
+    // One that waits for long is refused.
+    do await relaxedPool.query('select 1').catch(() => undefined)
+    while (!isOver)
+  }
+  const waiting = wait()
   await waitFor(async () => {
     const { value } = await scrape(service.httpUrl)
     expect(value('inflow_db_pool_connections{pool="relaxed",state="used"}')).toBe(max)
@@ -188,6 +169,7 @@ test('a pool without a free connection shows who waits, and for how long', async
   })
   const series = 'inflow_db_pool_wait_seconds_sum{pool="relaxed"}'
   const before = (await scrape(service.httpUrl)).value(series)!
+  isOver = true
   for (const client of held) client.release()
   await waiting
   // It waited for at least the second between two scrapes.

@@ -1,7 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { parseEnv } from 'node:util'
 import { expect, test } from 'vitest'
-import { settingLines } from '../../src/app/choose-keys.ts'
+import { settingLines } from '../../src/app/initialize.ts'
 
 const SETTINGS = {
   DATABASE_URL: 'postgres://u:p%40@h:5432/d?sslmode=verify-full&sslrootcert=/ca.pem',

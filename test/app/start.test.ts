@@ -1,4 +1,4 @@
-import { execFileSync, spawnSync } from 'node:child_process'
+import { execFileSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -6,24 +6,17 @@ import { expect, test } from 'vitest'
 import { SessionService } from '../../gen/inflow/session/v1/session_service_pb.ts'
 import {
   createAccount,
-  ENV,
   has,
   ownerOf,
   ROOT,
   useEmbeddedService,
 } from '../support/embedded-service.ts'
+import { NINE_PSB_AWAY } from '../support/live-banks.ts'
 import { browserClient, cookieOf, postSession } from '../support/sign-in.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { isAlive } from '../support/workers.ts'
 
 const { at, start, credentials, postmaster } = useEmbeddedService()
-
-/** The bank of the printed request is not simulated. */
-const LIVE = {
-  ...{ BANKS: '9PSB=live', BANK_9PSB_BASE_URL: 'http://127.0.0.1:9' },
-  ...{ BANK_9PSB_PUBLIC_KEY: 'public', BANK_9PSB_PRIVATE_KEY: 'private' },
-  ...{ BANK_9PSB_NOTIFICATION_USER: 'bank', BANK_9PSB_NOTIFICATION_PASSWORD: 'secret' },
-}
 
 test('the first start creates a database, a demo business and credentials', async () => {
   const { child, exited, said } = await start(undefined, undefined, { CONSOLE: 'off' })
@@ -47,7 +40,8 @@ test('the first start creates a database, a demo business and credentials', asyn
   expect(isAlive(server)).toBe(false)
 
   // The next start uses other ports and keeps everything else. No bank is asked yet.
-  const next = await start(undefined, undefined, LIVE)
+  // The bank of the printed request is not simulated.
+  const next = await start(undefined, undefined, NINE_PSB_AWAY)
   expect(next.said()).toContain('Create a virtual account (a live bank, and the demo business):')
   const second = await credentials()
   expect(second).toEqual({ ...first, http_url: second.http_url, grpc_url: second.grpc_url })
@@ -96,29 +90,6 @@ function expectCurl(said: string): void {
   const [line] = /^curl [\s\S]*-d '\{.*\}'$/m.exec(said) ?? []
   const response = JSON.parse(execFileSync('sh', ['-c', line!], { encoding: 'utf8' }))
   expect(response).toMatchObject({ status: true, message: 'Account reserved' })
-}
-
-const OLD_NODE = oldNode()
-
-test.skipIf(OLD_NODE === undefined)('an old Node reports which version is required', () => {
-  const { status, stdout, stderr } = spawnSync(OLD_NODE!, [join(ROOT, 'src/main.ts')], {
-    encoding: 'utf8',
-    env: ENV,
-    cwd: at(''),
-  })
-  const { engines } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
-  expect([status, stdout]).toEqual([1, ''])
-  expect(stderr).toMatch(/^inflow: Node [0-9.]+ or newer is required, this is [^\n]+\n$/)
-  expect(`>=${/Node ([0-9.]+)/.exec(stderr)?.[1]}`).toBe(engines.node)
-})
-
-/** The path of a Node on this machine that cannot read TypeScript. */
-function oldNode(): string | undefined {
-  const paths = (process.env['PATH'] ?? '').split(':').map((folder) => join(folder, 'node'))
-  return paths.find((node) => {
-    const { stdout } = spawnSync(node, ['-p', 'process.features.typescript ?? "none"'])
-    return existsSync(node) && String(stdout).trim() === 'none'
-  })
 }
 
 test('engines is the minimum that the dependencies require', () => {

@@ -8,6 +8,7 @@ import type { Actor } from '../../src/auth/caller.ts'
 import { toAuditEntryMessage } from '../../src/auth/rpc.ts'
 import { createEncrypter } from '../../src/crypto/encryption.ts'
 import { inTransaction } from '../../src/postgres/in-transaction.ts'
+import { tampering } from '../support/database.ts'
 import { MASTER_KEY } from '../support/master-key.ts'
 
 export const keys = createEncrypter(MASTER_KEY)
@@ -26,8 +27,7 @@ export async function withoutTriggers(
   pool: Pool,
   ...statements: readonly [string, ...unknown[]][]
 ): Promise<void> {
-  await inTransaction(pool, async (client) => {
-    await client.query('set local session_replication_role = replica')
+  await tampering(pool, async (client) => {
     for (const [sql, ...values] of statements) await client.query(sql, values)
   })
 }

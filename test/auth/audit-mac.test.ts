@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto'
-import pino from 'pino'
 import { Registry } from 'prom-client'
 import { afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { beginAuditLog, createAuditExport } from '../../src/auth/audit/export-audit-head.ts'
 import { authenticatedAudit } from '../../src/auth/audit/re-mac-audit.ts'
 import { createEncrypter } from '../../src/crypto/encryption.ts'
-import { reEncrypt } from '../../src/crypto/re-encrypt.ts'
+import { reEncrypt } from '../../src/crypto/key-rotation.ts'
+import { captureLog } from '../support/captured-log.ts'
 import { useDatabase } from '../support/database.ts'
 import { MASTER_KEY } from '../support/master-key.ts'
 import { createTestRuntime } from '../support/runtime.ts'
@@ -165,13 +165,11 @@ describe('a rotation of the master key', () => {
 })
 
 test('the head is exported to the log, with its MAC, and as a metric; a changed one is an error', async () => {
-  const lines: Record<string, unknown>[] = []
-  const log = pino({ base: null }, { write: (line: string) => void lines.push(JSON.parse(line)) })
+  const { log, lines } = captureLog()
   const exported = async () => {
     const metrics = new Registry()
-    const loop = createAuditExport(createTestRuntime({ durablePool: pool() }, { log, metrics }), {
-      keys,
-    })
+    const runtime = createTestRuntime({ durablePool: pool() }, { log, metrics })
+    const loop = createAuditExport(runtime, keys)
     const before = lines.length
     loop.start()
     await waitFor(async () => expect(lines.length).toBeGreaterThan(before))
@@ -185,7 +183,11 @@ test('the head is exported to the log, with its MAC, and as a metric; a changed 
   }
   const { head } = await readAll(pool())
   expect(await exported()).toMatchObject({
-    ...{ level: 30, msg: 'audit head', number: COUNT, hash: head.hash, invalid: '0' },
+    level: 30,
+    msg: 'audit head',
+    number: COUNT,
+    hash: head.hash,
+    invalid: '0',
     mac: expect.stringMatching(/^01[0-9a-f]{72}$/),
   })
   await withoutTriggers(pool(), ["update audit_head set hash = sha256('x')"])

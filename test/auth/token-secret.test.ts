@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import { hashToken, newTokenSecret, tokenIdOf } from '../../src/auth/tokens/token-secret.ts'
+import { hashSecret, idIn, newSecret } from '../../src/auth/token-secret.ts'
 
 const TOKEN_ID = 'tok_01kah2cdefghjkmnpqrstvwxyz'
 const RANDOM = 'A-Za-z0-9_-AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA'.slice(0, 43)
@@ -8,13 +8,13 @@ const UNIQUE = TOKEN_ID.slice(4)
 
 describe('the secret of a token', () => {
   test('names its token, is random, and is stored as a hash and its beginning', () => {
-    const { secret, prefix, secretHash } = newTokenSecret(TOKEN_ID)
+    const { secret, prefix, secretHash } = newSecret('tok', TOKEN_ID)
     expect(secret).toMatch(new RegExp(`^it_${UNIQUE}_[\\w-]{43}$`))
-    expect(tokenIdOf(secret)).toBe(TOKEN_ID)
+    expect(idIn('tok', secret)).toBe(TOKEN_ID)
     expect(prefix).toBe(`it_${UNIQUE.slice(0, 10)}`)
     expect(secretHash).toEqual(createHash('sha256').update(secret).digest())
-    expect(hashToken(secret)).toEqual(secretHash)
-    expect(newTokenSecret(TOKEN_ID).secret).not.toBe(secret)
+    expect(hashSecret(secret)).toEqual(secretHash)
+    expect(newSecret('tok', TOKEN_ID).secret).not.toBe(secret)
   })
 
   test.each([
@@ -30,7 +30,7 @@ describe('the secret of a token', () => {
     `it_${UNIQUE}_${RANDOM}\n`,
     `sk_${UNIQUE}_${RANDOM}`,
   ])('is not of the form "%s"', (secret) => {
-    expect(tokenIdOf(secret)).toBeUndefined()
-    expect(tokenIdOf(`it_${UNIQUE}_${RANDOM}`)).toBe(TOKEN_ID)
+    expect(idIn('tok', secret)).toBeUndefined()
+    expect(idIn('tok', `it_${UNIQUE}_${RANDOM}`)).toBe(TOKEN_ID)
   })
 })

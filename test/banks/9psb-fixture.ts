@@ -8,13 +8,21 @@ import {
 import { readNinePsbSettings } from '../../src/banks/9psb/settings.ts'
 import type { LiveConnector } from '../../src/banks/bank.ts'
 import { type Clock, systemClock } from '../../src/core/clock.ts'
-import { httpTo, settingsOf } from './fixture.ts'
+import { connectorParts, settingsOf } from './fixture.ts'
 
 export const ENV = {
   BANK_9PSB_PUBLIC_KEY: '31B24088687A4401',
   BANK_9PSB_PRIVATE_KEY: 'R4lXf-oB-d429kIV_3b_O8Fx',
   BANK_9PSB_NOTIFICATION_USER: 'ninepsb',
   BANK_9PSB_NOTIFICATION_PASSWORD: 'hdUof9b92D0WS40HnOhgtsem',
+}
+
+/** The same for the fake bank. */
+export const CREDENTIALS = {
+  publicKey: ENV.BANK_9PSB_PUBLIC_KEY,
+  privateKey: ENV.BANK_9PSB_PRIVATE_KEY,
+  notificationUser: ENV.BANK_9PSB_NOTIFICATION_USER,
+  notificationPassword: ENV.BANK_9PSB_NOTIFICATION_PASSWORD,
 }
 
 /** What permits transfers, as the fake bank expects it by default. */
@@ -38,13 +46,7 @@ export async function ninePsbFixture(
   env: Readonly<Record<string, string>> = {},
   clock: Clock = systemClock,
 ): Promise<Fixture> {
-  const credentials = {
-    publicKey: ENV.BANK_9PSB_PUBLIC_KEY,
-    privateKey: ENV.BANK_9PSB_PRIVATE_KEY,
-    notificationUser: ENV.BANK_9PSB_NOTIFICATION_USER,
-    notificationPassword: ENV.BANK_9PSB_NOTIFICATION_PASSWORD,
-  }
-  const bank = await startFakeNinePsb({ port: 0, credentials, ...options })
+  const bank = await startFakeNinePsb({ port: 0, credentials: CREDENTIALS, ...options })
   onTestFinished(() => bank.close())
   const settings = settingsOf(readNinePsbSettings, '9PSB', {
     ...ENV,
@@ -52,7 +54,6 @@ export async function ninePsbFixture(
     ...('BANK_9PSB_TRANSFER_ACCOUNT' in env && { BANK_9PSB_TRANSFER_BASE_URL: bank.transfersUrl }),
     ...env,
   })
-  const http = httpTo(settings.baseUrl)
-  const apiAt = (baseUrl: string) => ({ http: httpTo(baseUrl), onAccess: () => {} })
-  return { bank, connector: createNinePsb({ settings, http, apiAt, clock }) }
+  const parts = connectorParts(settings.baseUrl)
+  return { bank, connector: createNinePsb({ ...parts, settings, clock }) }
 }

@@ -36,6 +36,22 @@ describe('the token', () => {
     expect(fake.requests.send).toBe(2)
   })
 
+  test('that is renewed too late for a second call leaves the result of the first one unknown', async () => {
+    const receiver = await startReceiver()
+    onTestFinished(() => receiver.close())
+    const { transfers } = await start({ BANK_9PSB_TRANSFER_BASE_URL: receiver.url })
+    const late = new AbortController()
+    let issued = 0
+    receiver.answer(({ path }) => {
+      if (!path.endsWith('/authenticate')) return { status: 401 }
+      issued += 1
+      if (issued === 2) late.abort()
+      return { status: 200, body: JSON.stringify({ accessToken: 'token', expiresIn: '7200' }) }
+    })
+    expect(await transfers.send(transferOrder(), late.signal)).toMatchObject({ kind: 'unknown' })
+    expect([issued, receiver.requests.length]).toEqual([2, 3])
+  })
+
   test('that the bank does not issue means that nothing was sent', async () => {
     const { transfers, fake } = await start()
     fake.faults.add('authenticate', '500')
@@ -71,11 +87,15 @@ test('the operator’s fields are sent, but keep our amount and reference', asyn
 })
 
 /** Starts a bank that issues a token, and responds with this body to anything else. */
-async function startWith(bodyFor: (reference: string) => object, status = 200) {
+async function startWith(
+  bodyFor: (reference: string) => object,
+  status = 200,
+  narration = 'Payout of November',
+) {
   const receiver = await startReceiver()
   onTestFinished(() => receiver.close())
   const { transfers } = await start({ BANK_9PSB_TRANSFER_BASE_URL: receiver.url })
-  const order = transferOrder()
+  const order = transferOrder({ narration })
   receiver.answer(({ path }) =>
     path.endsWith('/authenticate')
       ? { status: 200, body: JSON.stringify({ accessToken: 'token', expiresIn: '7200' }) }
@@ -90,6 +110,7 @@ describe('only a clear statement is final', () => {
     ['SUCCESS', {}, 'paid'],
     ['SUCCESS', { responseCode: '09' }, 'unknown'],
     ['SUCCESS', { responseCode: '96' }, 'unknown'],
+    ['SUCCESS', { responseCode: '21', message: 'Transaction reversed' }, 'unknown'],
     ['', { responseCode: '00' }, 'unknown'],
     ['PENDING', { responseCode: '09' }, 'pending'],
     ['FAILED', { responseCode: '57' }, 'failed'],
@@ -113,6 +134,23 @@ describe('only a clear statement is final', () => {
     }))
     expect(await transfers.send(order, signal)).toMatchObject({ kind })
   })
+
+  test.each([
+    ['21', 'Returned goods'],
+    ['', 'Insufficient stock'],
+    ['', 'Invalid account number'],
+  ])(
+    'a failure with the code "%s" and the narration "%s" is unknown',
+    async (responseCode, narration) => {
+      const [status, message] = ['FAILED', `Failed: ${narration.toUpperCase()}`]
+      const { transfers, order } = await startWith(
+        (reference) => ({ status, responseCode, message, data: { reference } }),
+        200,
+        narration,
+      )
+      expect(await transfers.send(order, signal)).toMatchObject({ kind: 'unknown' })
+    },
+  )
 
   test('an approval without our reference is not believed', async () => {
     const { transfers, order } = await startWith(() => ({ status: 'SUCCESS', responseCode: '00' }))

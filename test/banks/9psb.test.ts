@@ -1,6 +1,7 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { NinePsbFault } from '../../src/banks/9psb/fake.ts'
 import type { BankPayment, NotificationOutcome } from '../../src/banks/bank.ts'
+import { HOUR_MS } from '../../src/core/durations.ts'
 import { startReceiver } from '../support/receiver.ts'
 import { ninePsbFixture } from './9psb-fixture.ts'
 import { accountOrder, bankNotification, bankPayment, signal } from './fixture.ts'
@@ -205,7 +206,6 @@ describe('a requery', () => {
 })
 
 describe('the payments of an account', () => {
-  const HOUR_MS = 3_600_000
   const START_MS = Date.UTC(2026, 10, 20)
 
   test('are listed by period, the latest ten', async () => {

@@ -1,10 +1,5 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import {
-  type AddressInfo,
-  createServer as createRawServer,
-  type Server as RawServer,
-  type Socket,
-} from 'node:net'
+import { createServer as createRawServer, type Server as RawServer, type Socket } from 'node:net'
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { type BankRequest, BankUnreachableError } from '../../src/banks/http/bank-http.ts'
 import {
@@ -16,6 +11,8 @@ import {
 } from '../../src/banks/http/create-bank-http.ts'
 import { systemClock } from '../../src/core/clock.ts'
 import { until } from '../protocols/rest/rest.ts'
+import { listen } from '../support/listen.ts'
+import { waitUntil } from '../support/wait-for.ts'
 
 type Handler = (request: IncomingMessage, response: ServerResponse, body: string) => void
 
@@ -25,15 +22,14 @@ afterEach(async () => {
   for (const close of opened.splice(0).reverse()) await close()
 })
 
-async function listen(server: Server | RawServer): Promise<number> {
+async function serve(server: Server | RawServer): Promise<number> {
   const sockets = new Set<Socket>()
   server.on('connection', (socket: Socket) => sockets.add(socket))
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   opened.push(() => {
     for (const socket of sockets) socket.destroy()
     return new Promise((resolve) => server.close(resolve))
   })
-  return (server.address() as AddressInfo).port
+  return listen(server)
 }
 
 /** Starts a bank server with this handler that records its requests. */
@@ -49,7 +45,7 @@ async function bank(handler: Handler, path = '') {
       handler(request, response, body)
     })
   })
-  const port = await listen(server)
+  const port = await serve(server)
   return { requests, baseUrl: `http://127.0.0.1:${port}${path}` }
 }
 
@@ -111,7 +107,7 @@ describe('a response of any status', () => {
 describe('the error without a response says whether the request was sent', () => {
   test('connection refused: not sent', async () => {
     const server = createServer()
-    const port = await listen(server)
+    const port = await serve(server)
     await opened.pop()?.()
     const { http, results } = httpTo(`http://127.0.0.1:${port}`)
     expect((await unreachable(http.send(get()))).sent).toBe(false)
@@ -123,16 +119,22 @@ describe('the error without a response says whether the request was sent', () =>
   })
 
   test('failed TLS handshake: not sent', async () => {
-    const port = await listen(createRawServer((socket) => socket.end('no TLS here')))
+    const port = await serve(createRawServer((socket) => socket.end('no TLS here')))
     expect((await unreachable(httpTo(`https://127.0.0.1:${port}`).http.send(get()))).sent).toBe(
       false,
     )
   })
 
   test('no response: sent', async () => {
-    const { baseUrl, requests } = await bank(() => undefined)
+    const arrived = Promise.withResolvers<void>()
+    const { baseUrl, requests } = await bank(() => arrived.resolve())
     const { http, results } = httpTo(baseUrl, { timeoutMs: 800 })
-    expect((await unreachable(http.send(post('x')))).sent).toBe(true)
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    onTestFinished(() => void vi.useRealTimers())
+    const sent = unreachable(http.send(post('x')))
+    await arrived.promise
+    vi.advanceTimersByTime(800)
+    expect((await sent).sent).toBe(true)
     expect([requests.length, results]).toEqual([1, ['timeout']])
   })
 
@@ -150,17 +152,14 @@ describe('the error without a response says whether the request was sent', () =>
     const { baseUrl, requests } = await bank(() => undefined)
     const end = new AbortController()
     const sending = unreachable(httpTo(baseUrl).http.send(get('x', end.signal)))
-    await until(
-      async () => requests.length,
-      (length) => length === 1,
-    )
+    await waitUntil(() => requests.length === 1)
     end.abort()
     expect((await sending).sent).toBe(true)
   })
 
   test('connection timeout: not sent, and not sent later either', async () => {
     // A server that accepts connections but never starts TLS.
-    const port = await listen(createRawServer(() => undefined))
+    const port = await serve(createRawServer(() => undefined))
     const { http } = httpTo(`https://127.0.0.1:${port}`, { timeoutMs: 100 })
     expect((await unreachable(http.send(get()))).sent).toBe(false)
   })
@@ -171,17 +170,11 @@ test('limits concurrent and queued requests, and rejects others at once', async 
   const { baseUrl } = await bank((_request, response) => void pending.push(response))
   const { http, results } = httpTo(baseUrl, { concurrency: 2, queueMax: 3 })
   const first = [1, 2, 3, 4, 5].map(() => http.send(get()))
-  await until(
-    async () => pending.length,
-    (length) => length === 2,
-  )
+  await waitUntil(() => pending.length === 2)
   expect((await unreachable(http.send(get()))).sent).toBe(false)
   expect(results).toEqual(['rejected'])
   for (let i = 0; i < 5; i++) {
-    const response = await until(
-      async () => pending.shift(),
-      (next) => next !== undefined,
-    )
+    const response = await waitUntil(() => pending.shift())
     response!.end('ok')
   }
   expect(await Promise.all(first)).toHaveLength(5)
@@ -206,10 +199,7 @@ test('a request that is aborted in the queue fails at once', async () => {
   const { baseUrl, requests } = await bank(() => undefined)
   const { http, results } = httpTo(baseUrl, { concurrency: 1 })
   const first = unreachable(http.send(get('a')))
-  await until(
-    async () => requests.length,
-    (length) => length === 1,
-  )
+  await waitUntil(() => requests.length === 1)
   const error = await unreachable(http.send(get('b', AbortSignal.timeout(20))))
   expect([error.sent, results]).toEqual([false, ['rejected']])
   await opened.pop()?.()

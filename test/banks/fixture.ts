@@ -1,6 +1,7 @@
+import { randomBytes } from 'node:crypto'
 import { onTestFinished, vi } from 'vitest'
 import type { AccountOrder, BankCode, BankNotification, BankPayment } from '../../src/banks/bank.ts'
-import type { BankHttp } from '../../src/banks/http/bank-http.ts'
+import type { BankHttp, ConnectorParts } from '../../src/banks/http/bank-http.ts'
 import { BANK_HTTP_LIMITS, createBankHttp } from '../../src/banks/http/create-bank-http.ts'
 import { createSettingReader, type ReadSettings } from '../../src/config/settings.ts'
 import { systemClock } from '../../src/core/clock.ts'
@@ -15,6 +16,12 @@ export function httpTo(baseUrl: string, timeoutMs = 60_000): BankHttp {
   const http = createBankHttp({ baseUrl, limits, clock: systemClock, observe: () => {} })
   onTestFinished(() => http.close())
   return http
+}
+
+/** The dependencies of a connector to a bank at this URL. */
+export function connectorParts(baseUrl: string, timeoutMs?: number): ConnectorParts {
+  const apiAt = (url: string) => ({ http: httpTo(url, timeoutMs), onAccess: () => {} })
+  return { ...apiAt(baseUrl), apiAt, clock: systemClock, random: randomBytes, warn: () => {} }
 }
 
 export function accountOrder(overrides: Partial<AccountOrder> = {}): AccountOrder {

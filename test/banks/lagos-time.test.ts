@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { parseLagosTime } from '../../src/banks/lagos-time.ts'
+import { HOUR_MS } from '../../src/core/durations.ts'
 
-const HOUR_MS = 3_600_000
 const parsed = (text: string) => {
   const ms = parseLagosTime(text)
   return ms === undefined ? undefined : new Date(ms).toISOString()

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { isOpenCode, readNipCode, saysReturned } from '../../src/banks/nip-codes.ts'
+import { isOpenCode, readNipCode, saysReturned } from '../../src/banks/transfer-response.ts'
 
 /** All codes of two digits. */
 const CODES = Array.from({ length: 100 }, (_, number) => String(number).padStart(2, '0'))
@@ -10,10 +10,8 @@ test('only codes that refuse a transfer for certain make it fail', () => {
     return state.kind === 'failed' ? [[code, state.reason]] : []
   })
   expect(failed).toEqual([
-    ...[
-      ['05', 'beneficiary_rejected'],
-      ['07', 'beneficiary_rejected'],
-    ],
+    ['05', 'beneficiary_rejected'],
+    ['07', 'beneficiary_rejected'],
     ...['12', '13', '30', '34'].map((code) => [code, 'bank_rejected']),
     ['51', 'insufficient_float'],
     ...['57', '58', '61', '63', '65'].map((code) => [code, 'bank_rejected']),

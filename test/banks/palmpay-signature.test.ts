@@ -7,7 +7,7 @@ import {
   signFake,
 } from '../../src/banks/palmpay/fake.ts'
 import { isSigned, isUnambiguous, signFields } from '../../src/banks/palmpay/signature.ts'
-import { parsePrivateKey, parsePublicKey } from '../../src/banks/rsa-key.ts'
+import { parsePrivateKey, parsePublicKey } from '../../src/banks/settings.ts'
 
 const { merchantPrivateKey, merchantPublicKey, bankPrivateKey, bankPublicKey } =
   generatePalmPayCredentials()

@@ -7,7 +7,7 @@ import {
 } from '../../src/banks/providus/fake.ts'
 import { createProvidus } from '../../src/banks/providus/providus.ts'
 import { readProvidusSettings } from '../../src/banks/providus/settings.ts'
-import { httpTo, settingsOf } from './fixture.ts'
+import { connectorParts, settingsOf } from './fixture.ts'
 
 /** The test credentials that the bank publishes. */
 export const ENV = {
@@ -47,7 +47,6 @@ export async function providusFixture(
     BANK_PROVIDUS_TRANSFER_BASE_URL: bank.url,
     ...env,
   })
-  const http = httpTo(settings.baseUrl)
-  const apiAt = (baseUrl: string) => ({ http: httpTo(baseUrl), onAccess: () => {} })
-  return { bank, connector: createProvidus({ settings, http, apiAt }) }
+  const parts = connectorParts(settings.baseUrl)
+  return { bank, connector: createProvidus({ ...parts, settings }) }
 }

@@ -9,7 +9,10 @@ async function start(env: Readonly<Record<string, string>> = {}) {
   return { transfers: transfersOf(connector), fake: bank.transfers }
 }
 
-describeTransfers(start, (baseUrl) => start({ BANK_PROVIDUS_TRANSFER_BASE_URL: baseUrl }))
+describeTransfers(start, (baseUrl) => start({ BANK_PROVIDUS_TRANSFER_BASE_URL: baseUrl }), [
+  'other amount',
+  'other account',
+])
 
 test('no money goes out without the settings of transfers', async () => {
   const { connector } = await providusFixture()
@@ -47,24 +50,13 @@ describe('an account at Providus itself', () => {
   })
 })
 
-test.each(['other amount', 'other account'] as const)(
-  'a status of %s proves nothing',
-  async (fault) => {
-    const { transfers, fake } = await start()
-    const order = transferOrder()
-    await transfers.send(order, signal)
-    fake.faults.add('find', fault)
-    expect(await transfers.find(order, signal)).toMatchObject({ kind: 'unknown' })
-  },
-)
-
 /** What the connector makes of a response that the bank could send. */
-async function whenAnswered(status: number, body: object) {
+async function whenAnswered(status: number, body: object, narration = '') {
   const receiver = await startReceiver()
   onTestFinished(() => receiver.close())
   receiver.answer({ status, body: JSON.stringify(body) })
   const { transfers } = await start({ BANK_PROVIDUS_TRANSFER_BASE_URL: receiver.url })
-  const order = transferOrder()
+  const order = transferOrder({ narration })
   const own = { transactionReference: order.reference, ...body }
   receiver.answer({ status, body: JSON.stringify(own) })
   return {
@@ -112,6 +104,15 @@ describe('only a clear statement is final', () => {
     const result = await whenAnswered(status, { responseCode, responseMessage })
     expect(result).toEqual({ sent: kind, found: kind })
   })
+
+  test.each(['Returned goods', 'Insufficient stock', 'My account does not exist'])(
+    'the narration "%s" in a text says nothing of the transfer',
+    async (narration) => {
+      const responseMessage = `Failed: ${narration}`
+      const result = await whenAnswered(200, { responseCode: '99', responseMessage }, narration)
+      expect(result).toEqual({ sent: 'unknown', found: 'unknown' })
+    },
+  )
 
   test('a code about the query itself says nothing of the transfer', async () => {
     const refusal = { responseCode: '57', responseMessage: 'No', transactionReference: '' }

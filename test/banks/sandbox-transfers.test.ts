@@ -3,6 +3,7 @@ import { expect, test } from 'vitest'
 import { nuban } from '../../src/banks/nuban.ts'
 import { createSandboxBank, MAGIC_ACCOUNTS } from '../../src/banks/sandbox.ts'
 import type { TransferOrder } from '../../src/banks/transfer.ts'
+import { AMOUNT_MINOR_MAX } from '../../src/core/money.ts'
 import { signal } from './fixture.ts'
 import { transferOrder } from './transfer-guarantees.ts'
 
@@ -55,6 +56,7 @@ test('an account always has the same holder', async () => {
 test('the float never ends', async () => {
   const { transfers } = sandbox()
   const reading = await transfers.readFloat?.(signal)
+  expect(reading?.kind === 'read' && reading.availableMinor >= AMOUNT_MINOR_MAX).toBe(true)
   await transfers.send(transferOrder(), signal)
   expect(await transfers.readFloat?.(signal)).toEqual(reading)
 })

@@ -6,8 +6,8 @@ import type { Connectors, PrepareConnector } from '../../src/banks/connectors.ts
 import { readProvidusSettings } from '../../src/banks/providus/settings.ts'
 import { timeoutMs, url } from '../../src/banks/settings.ts'
 import { ConfigError, readConfig } from '../../src/config/config.ts'
-import { settingRisks } from '../../src/config/setting-risks.ts'
 import { secret } from '../../src/config/settings.ts'
+import { settingRisks } from '../../src/config/start-settings.ts'
 import { readSettingsOf } from './fixture.ts'
 import { usePalmPay } from './palmpay/fixture.ts'
 import { useSafeHaven } from './safehaven/fixture.ts'
@@ -21,14 +21,14 @@ const SETTINGS = z.object({
 })
 
 const prepare =
-  (binds: boolean): PrepareConnector =>
+  (binds: boolean, pays = false): PrepareConnector =>
   (read) => {
     const settings = read(SETTINGS)
     if (!settings) return undefined
     const connect = () => {
       throw new Error('not connected in this test')
     }
-    return { baseUrl: settings.url, timeoutMs: settings.timeoutMs, binds, connect }
+    return { baseUrl: settings.url, timeoutMs: settings.timeoutMs, binds, pays, connect }
   }
 
 const CONNECTORS: Connectors = {
@@ -77,6 +77,28 @@ describe('the settings of banks', () => {
       },
     ])
   })
+
+  test.each([
+    ['embedded', true, {}, true],
+    ['DATABASE_URL', true, { DATABASE_URL: 'postgres://h/d' }, false],
+    [
+      'simulated live accounts',
+      true,
+      { DATABASE_URL: 'postgres://h/d', ALLOW_SIMULATED_LIVE_ACCOUNTS: 'on' },
+      true,
+    ],
+    ['no payouts', false, {}, false],
+  ])(
+    'warn that simulated money is paid out as real money: %s, payouts %s',
+    (_title, pays, env, isWarned) => {
+      const masterKey = { MASTER_KEY: Buffer.alloc(32, 1).toString('base64') }
+      const given = { ...env, ...masterKey, BANKS: 'PALMPAY=live' }
+      const risks = settingRisks(readConfig(given, { PALMPAY: prepare(true, pays) }))
+      const found =
+        'live accounts at 9PSB, SAFEHAVEN, PROVIDUS are simulated, and PALMPAY pays out: simulated money leaves as real money, and what a simulated bank sends reaches no beneficiary'
+      expect(risks.some((risk) => risk.found === found)).toBe(isWarned)
+    },
+  )
 
   test('reject a live bank without a connector', () => {
     expect(faultsOf({ BANKS: '9PSB=live' })).toEqual([

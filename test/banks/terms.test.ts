@@ -3,11 +3,11 @@ import { describe, expect, test } from 'vitest'
 import { termsFields as ninePsbFields } from '../../src/banks/9psb/9psb.ts'
 import type { OrderTerms } from '../../src/banks/bank.ts'
 import { termsFields as safeHavenFields } from '../../src/banks/safehaven/open-account.ts'
+import { MINUTE_MS } from '../../src/core/durations.ts'
 import { ninePsbFixture } from './9psb-fixture.ts'
 import { accountOrder, signal } from './fixture.ts'
 
 const NOW_MS = Date.UTC(2026, 10, 22)
-const MINUTE_MS = 60_000
 
 const terms = (overrides: Partial<OrderTerms> = {}): OrderTerms => ({
   expectedAmountMinor: 500_050n,

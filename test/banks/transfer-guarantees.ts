@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import type { LiveConnector } from '../../src/banks/bank.ts'
-import type { TransferBook } from '../../src/banks/fake/transfer-book.ts'
 import type {
   TransferServiceFault as Fault,
   TRANSFER_OPERATIONS,
-} from '../../src/banks/fake/transfer-faults.ts'
+} from '../../src/banks/fake/faults.ts'
+import type { TransferBook } from '../../src/banks/fake/transfer-book.ts'
 import type { TransferConnector, TransferOrder } from '../../src/banks/transfer.ts'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/core/durations.ts'
 import { abortedOnce, signal } from './fixture.ts'
@@ -31,6 +31,7 @@ export function transferOrder(overrides: Partial<TransferOrder> = {}): TransferO
     beneficiary: { bankCode: '000013', accountNumber: '0045434120', accountName: 'ADA OBI' },
     narration: 'Payout of November',
     enquiryReference: '',
+    searchFromMs: Date.now() - MINUTE_MS,
     ...overrides,
   }
 }
@@ -80,10 +81,12 @@ export function transfersOf({ transfers }: LiveConnector): TransferConnector {
  *
  * @param start a fake bank without a session, and a connector to it
  * @param startWith the same for a connector to another address
+ * @param unclear further faults after which a status proves nothing
  */
 export function describeTransfers(
   start: () => Promise<Fixture>,
   startWith: (baseUrl: string) => Promise<Fixture>,
+  unclear: readonly Fault[] = [],
 ): void {
   describe('a name enquiry', () => {
     test('returns the holder’s name, always the same one', async () => {
@@ -133,6 +136,18 @@ export function describeTransfers(
         state: 'paid',
       })
       expect(before - fake.book.floatMinor).toBe(99_999_999_99n)
+    })
+
+    test.each([
+      'Ọ́bí: 5 < 6 & "7" + 100%',
+      'Ade\u0301 in two characters, or Ad\u00e9 in one',
+      'שלום, مرحبا',
+      '\u{1f600}'.repeat(100),
+    ])('has the narration arrive as it was written: %s', async (narration) => {
+      const { transfers, fake } = await start()
+      const order = transferOrder({ narration })
+      expect(await transfers.send(order, signal)).toMatchObject({ kind: 'paid' })
+      expect(fake.book.transfers.get(order.reference)?.narration).toBe(narration)
     })
 
     test.each<[Fault, object]>([
@@ -259,7 +274,7 @@ export function describeTransfers(
       expect(transfers.consistencyMs).toBeGreaterThan(60_000)
     })
 
-    test.each<Fault>(['500', 'cut', 'page', 'odd code', 'other reference'])(
+    test.each<Fault>(['500', 'cut', 'page', 'odd code', 'other reference', ...unclear])(
       'proves nothing after %s',
       async (fault) => {
         const { transfers, fake } = await start()

@@ -1,5 +1,11 @@
 import { expect, test } from 'vitest'
-import { differenceFrom, leavesOpen, reasonOfText } from '../../src/banks/transfer-response.ts'
+import {
+  differenceFrom,
+  leavesOpen,
+  reasonOfText,
+  saysReturned,
+  statesItself,
+} from '../../src/banks/transfer-response.ts'
 import { transferOrder } from './transfer-guarantees.ts'
 
 test.each([
@@ -12,7 +18,27 @@ test.each([
   ['Bad request', 'bank_rejected'],
   ['', 'bank_rejected'],
 ])('the reason of "%s" is %s', (text, reason) => {
-  expect(reasonOfText(text)).toBe(reason)
+  expect(reasonOfText(text, { narration: '' })).toBe(reason)
+})
+
+test.each([
+  ['Failed: RETURNED GOODS', 'returned goods', false],
+  ['Returned goods: transaction reversed', 'returned goods', true],
+  ['Transaction not reversed', 'not', false],
+  ['Transaction reversed', '', true],
+])(
+  'whether "%s" says that the money came back, if the narration is "%s": %s',
+  (text, narration, expected) => {
+    expect(statesItself(text, { narration }, saysReturned)).toBe(expected)
+  },
+)
+
+test.each([
+  ['Failed: payee has insufficient stock', 'Payee has insufficient stock', 'bank_rejected'],
+  ['Debit account is not a beneficiary', 'debit', 'bank_rejected'],
+  ['Insufficient balance for stock', 'stock', 'insufficient_float'],
+])('the reason of "%s" is not the narration "%s": %s', (text, narration, reason) => {
+  expect(reasonOfText(text, { narration })).toBe(reason)
 })
 
 test.each([

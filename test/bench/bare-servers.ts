@@ -10,7 +10,7 @@ import {
 } from '../../gen/inflow/event/v1/event_service_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { newId, newReference } from '../../src/core/ids.ts'
-import { listen } from './clients.ts'
+import { listen } from '../support/listen.ts'
 import { accountNumberOf, SEEDED_BUSINESS } from './seed.ts'
 
 /**
@@ -116,8 +116,19 @@ async function insert(pool: pg.Pool, body: Record<string, string>) {
         attempts, claimed_until, created_at)
       values ($1, $2, true, $3, $4, $5, $6, $7, 'ACTIVE', $8, $9, $10, $11, $12, 1, $13, $13)`,
     values: [
-      ...[newId('acc', now.getTime()), SEEDED_BUSINESS, reference, body['reference'], bank, number],
-      ...[name, firstName, lastName, email, phone, HASH, now],
+      newId('acc', now.getTime()),
+      SEEDED_BUSINESS,
+      reference,
+      body['reference'],
+      bank,
+      number,
+      name,
+      firstName,
+      lastName,
+      email,
+      phone,
+      HASH,
+      now,
     ],
   })
   const account = {
@@ -174,5 +185,5 @@ export async function connectStream(bytes: readonly Uint8Array[]) {
       })
     },
   })
-  return { ready: await listen(createServer(adapter)) }
+  return { ready: `127.0.0.1:${await listen(createServer(adapter))}` }
 }

@@ -1,5 +1,4 @@
 import { type ClientHttp2Session, type ClientHttp2Stream, connect } from 'node:http2'
-import type { AddressInfo, Server } from 'node:net'
 import {
   create,
   type DescMessage,
@@ -147,10 +146,4 @@ export function openHttp(url: string, connections: number, authorization?: strin
       },
     )
   }
-}
-
-/** @returns `127.0.0.1:…` */
-export async function listen(server: Server): Promise<string> {
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  return `127.0.0.1:${(server.address() as AddressInfo).port}`
 }

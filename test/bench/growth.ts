@@ -19,21 +19,13 @@ const LARGE: GrowthSizes = {
   deliveries: 1_000_000,
 }
 
-/** A tenth, which a quick run can seed in time. */
-const LARGE_QUICK = {
-  businesses: 1_000,
-  accounts: 100_000,
-  transactions: 300_000,
-  deliveries: 100_000,
-}
-
 /** The payments of some hours, which businesses look up as they hear of them. */
 const NEWEST = 100_000
 
 /** Payments and look-ups on a full database, against those on a nearly empty one. */
 export const growth: Benchmark = async (bench) => {
   const small = await open(bench, SMALL)
-  const large = await open(bench, bench.quick ? LARGE_QUICK : LARGE)
+  const large = await open(bench, LARGE)
   // Once, not before every round as elsewhere: after a checkpoint the first write to a page logs the whole page, which
   // costs more on many pages than with checkpoints minutes apart. Look-ups come first, as payments make the small
   // database larger.

@@ -1,10 +1,9 @@
-import { createServer } from 'node:http'
 import type pg from 'pg'
 import { notificationBody, startFakeNinePsb } from '../../src/banks/9psb/fake.ts'
 import { freePort } from '../support/free-port.ts'
 import type { Bench } from './bench.ts'
 import { startChild } from './child.ts'
-import { listen, openHttp } from './clients.ts'
+import { openHttp } from './clients.ts'
 import { type Calls, startGrpcLoad } from './grpc-load.ts'
 import { type Caller, runCallers, underLoad } from './load.ts'
 import { pgbench, poolWriter } from './payment-writers.ts'
@@ -23,26 +22,6 @@ export const ingestBatch: Benchmark = (bench) => {
   const calls = { kind: 'record-batch', payments: PER_CALL } as const
   const batches = { calls, perCall: PER_CALL, inFlight: 4 }
   return compareWithWriters(bench, `RecordPayments, ${PER_CALL} a call`, batches, [4, 3])
-}
-
-/** Single payments while one trace in a hundred is exported, against the same without traces. */
-export const ingestTraced: Benchmark = async (bench) => {
-  // A collector that accepts everything and keeps nothing.
-  const sink = createServer((request, response) => {
-    request.resume().on('end', () => response.end('{}'))
-  })
-  const address = await listen(sink)
-  bench.onEnd(async () => {
-    sink.closeAllConnections()
-    sink.close()
-  })
-  const traced = await openRecorder(bench, 'Inflow', SINGLE, {
-    OTEL_EXPORTER_OTLP_ENDPOINT: `http://${address}`,
-    OTEL_TRACES_SAMPLER: 'parentbased_traceidratio',
-    OTEL_TRACES_SAMPLER_ARG: '0.01',
-  })
-  const untraced = await openRecorder(bench, 'ingest', SINGLE)
-  return compare(bench, 'RecordPayment, 64 in flight, 1 % traced', 0.95, [traced, untraced])
 }
 
 /** Payments that a live bank reports, against payments over gRPC. */
@@ -86,9 +65,8 @@ async function openRecorder(
   bench: Bench,
   name: string,
   { calls, perCall, inFlight }: Recording,
-  environment: NodeJS.ProcessEnv = {},
 ): Promise<Contender> {
-  const service = await startSeeded(bench, environment)
+  const service = await startSeeded(bench)
   const load = await startGrpcLoad(bench, service, calls, inFlight)
   const database = await openDatabase(bench, service.databaseUrl)
   // What the log of the database gets, with the pages that it copies after a checkpoint.

@@ -107,7 +107,7 @@ export function underLoad(
  *
  * @returns a function that returns them, and the CPU time of each unit, which a busy machine changes less than its speed
  */
-export function trackCosts({ postmaster }: Bench, load: number, server?: number) {
+function trackCosts({ postmaster }: Bench, load: number, server?: number) {
   const cpuUsage = trackCpuUsage({
     load,
     ...(server !== undefined && { server }),

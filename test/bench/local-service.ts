@@ -14,7 +14,10 @@ const database = await openDatabase(config.databaseUrl as string, ENTITIES, {
 })
 const log = openLog(config, secretText(process.env, 'MASTER_KEY'))
 const service = await startInstance({
-  ...{ config, database, adminToken, log },
+  config,
+  database,
+  adminToken,
+  log,
   localWebhooks: true,
   tls: undefined,
 })

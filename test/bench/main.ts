@@ -1,9 +1,8 @@
 import { writeFile } from 'node:fs/promises'
 import { parseArgs } from 'node:util'
-import { retention, settlement } from './background.ts'
 import { openBench } from './bench.ts'
 import { growth } from './growth.ts'
-import { bankIngest, ingest, ingestBatch, ingestTraced } from './ingest.ts'
+import { bankIngest, ingest, ingestBatch } from './ingest.ts'
 import { payouts } from './payouts.ts'
 import { memory, start } from './process.ts'
 import { relay } from './relay.ts'
@@ -18,7 +17,6 @@ import { webhookLatency, webhooks } from './webhooks.ts'
 const BENCHMARKS: Readonly<Record<string, Benchmark>> = {
   ingest,
   'ingest-batch': ingestBatch,
-  'ingest-traced': ingestTraced,
   'bank-ingest': bankIngest,
   lookup,
   'lookup-ceiling': lookupCeiling,
@@ -31,8 +29,6 @@ const BENCHMARKS: Readonly<Record<string, Benchmark>> = {
   webhooks,
   'webhook-latency': webhookLatency,
   payouts,
-  settlement,
-  retention,
   growth,
   memory,
   start,
@@ -40,10 +36,7 @@ const BENCHMARKS: Readonly<Record<string, Benchmark>> = {
 }
 
 /** A quick run skips these unless they are named. */
-const SLOW: readonly string[] = [
-  ...['webhooks', 'webhook-latency', 'payouts', 'settlement', 'retention', 'growth'],
-  ...['memory', 'start'],
-]
+const SLOW = ['webhooks', 'webhook-latency', 'payouts', 'growth', 'memory', 'start']
 
 /** It takes so long that it runs only when it is named. */
 const ONLY_WHEN_NAMED = 'soak'

@@ -11,9 +11,10 @@ import {
   TransactionService,
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
+import { listen } from '../support/listen.ts'
 import type { Bench } from './bench.ts'
 import { type Child, startChild } from './child.ts'
-import { type GrpcTarget, listen, openGrpc, openHttp } from './clients.ts'
+import { type GrpcTarget, openGrpc, openHttp } from './clients.ts'
 import { nextTurn, sendAtRate } from './load.ts'
 
 /** Payments at a constant rate, or so many at a time: the next of each when all of the one before has arrived. */
@@ -87,7 +88,7 @@ export async function payments() {
     response.writeHead(204).end()
   })
   server.keepAliveTimeout = 60_000
-  const address = await listen(server)
+  const address = `127.0.0.1:${await listen(server)}`
   let number = 0
   const run = async (command: Payments) => {
     const { accountNumbers, seconds, subscribers = 0, webhooks = false, lookUp } = command

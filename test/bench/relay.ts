@@ -2,8 +2,8 @@ import { jetstream, jetstreamManager } from '@nats-io/jetstream'
 import { connect, headers } from '@nats-io/transport-node'
 import pg from 'pg'
 import pino from 'pino'
-import { openJetStreamSink } from '../../src/relay/jetstream-sink.ts'
 import { createRelay, WINDOW_MAX } from '../../src/relay/relay.ts'
+import { openSink } from '../relay/fixture.ts'
 import { hasNats, startNats } from '../support/nats.ts'
 import { createTestRuntime } from '../support/runtime.ts'
 import { type Child, startChild } from './child.ts'
@@ -50,17 +50,13 @@ export const relay: Benchmark = async (bench) => {
 /** The relay alone. Command: to publish up to a position. Output: events per second. */
 export async function relayLoad(options: { databaseUrl: string; server: string }) {
   const pool = new pg.Pool({ connectionString: options.databaseUrl, max: 4 })
-  const nats = {
-    ...{ servers: [options.server], tls: false, user: undefined, password: undefined },
-    ...{ token: undefined, credentialsFile: undefined, caFile: undefined },
-  }
   const log = pino({ level: 'warn' }, pino.destination(2))
   const runtime = createTestRuntime({ durablePool: pool }, { log })
   const run = async (upTo: number): Promise<number> => {
     const relay = createRelay(runtime, {
       random: Math.random,
       format: 'protobuf',
-      openSink: () => openJetStreamSink(nats, { replicas: 1, retentionMs: 86_400_000 }),
+      openSink: () => openSink({ address: options.server }),
     })
     const startedMs = performance.now()
     relay.start()

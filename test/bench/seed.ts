@@ -66,28 +66,6 @@ export async function seedTransactions(
   ])
 }
 
-/**
- * Adds the postings and the events, sequenced and delivered, of the transactions of
- * `seedTransactions`.
- */
-export async function seedLedger(databaseUrl: string, businessId: string): Promise<void> {
-  await run(databaseUrl, [
-    `insert into ledger_posting
-        (transaction_id, kind, business_id, live, debit_account, credit_account, amount_minor,
-          created_at)
-      select id, 'payment', business_id, live, 'clearing:' || bank, 'pending', amount_minor, created_at
-      from transaction where business_id = '${businessId}'`,
-    `insert into outbox
-        (event_id, business_id, live, kind, occurred_at, payload, subject_id, pending_minor)
-      select 'evt' || substr(id, 4), business_id, live, 'PAYMENT_NOTIFICATION', created_at,
-        sha256(id::bytea), id, amount_minor
-      from transaction where business_id = '${businessId}' order by id`,
-    'select sequence_events(2000000000)',
-    'update webhook_dispatcher set position = (select position from sequencer)',
-    'vacuum analyze ledger_posting, outbox, event_log',
-  ])
-}
-
 /** Adds a key of a business. @returns the secret */
 export async function seedKey(
   databaseUrl: string,

@@ -2,12 +2,13 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import type { DescService } from '@bufbuild/protobuf'
-import { type Client, createClient } from '@connectrpc/connect'
-import { createGrpcTransport } from '@connectrpc/connect-node'
-import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
+import type { Client } from '@connectrpc/connect'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { grpcClient, grpcTransport } from '../support/grpc-client.ts'
+import { openAccountOver } from '../support/opened-account.ts'
+import { scrape } from '../support/scrape.ts'
 import { type Bench, MASTER_KEY } from './bench.ts'
 import { seedAccounts } from './seed.ts'
 
@@ -62,10 +63,10 @@ export async function startService(
 }
 
 /** The same, on a database with accounts. */
-export async function startSeeded(bench: Bench, environment: NodeJS.ProcessEnv = {}) {
+export async function startSeeded(bench: Bench) {
   const databaseUrl = await bench.createDatabase()
   await seedAccounts(databaseUrl)
-  return { ...(await startService(bench, databaseUrl, environment)), databaseUrl }
+  return { ...(await startService(bench, databaseUrl)), databaseUrl }
 }
 
 /** Starts the service with webhooks that may go to receivers of this machine. */
@@ -136,16 +137,7 @@ function readAddresses(child: ChildProcess): Promise<Pick<Service, 'httpUrl' | '
 
 /** The administrator's client. */
 export function adminClient<S extends DescService>(service: Service, desc: S): Client<S> {
-  const transport = createGrpcTransport({
-    baseUrl: `http://${service.address}`,
-    interceptors: [
-      (next) => (request) => {
-        request.header.set('authorization', `Bearer ${service.token}`)
-        return next(request)
-      },
-    ],
-  })
-  return createClient(desc, transport)
+  return grpcClient(desc, `http://${service.address}`, service.token)
 }
 
 /** Creates a business with a key, accounts at 9PSB, and webhook endpoints. */
@@ -155,19 +147,11 @@ export async function openBusiness(
 ) {
   const created = await adminClient(service, BusinessService).createBusiness({ name: 'Bench' })
   const businessId = created.business?.id ?? ''
-  const accountClient = adminClient(service, AccountService)
+  const transport = grpcTransport(`http://${service.address}`, service.token)
   const accountNumbers: string[] = []
   for (let number = 1; number <= accounts; number++) {
-    const { account } = await accountClient.createAccount({
-      businessId,
-      reference: `order-${number}`,
-      bank: Bank.BANK_9PSB,
-      firstName: 'Ada',
-      lastName: 'Obi',
-      email: 'ada@example.com',
-      phone: '08012345678',
-    })
-    accountNumbers.push(account?.accountNumber ?? '')
+    const given = { businessId, reference: `order-${number}`, bank: Bank.BANK_9PSB }
+    accountNumbers.push((await openAccountOver(transport, given)).accountNumber)
   }
   const webhookClient = adminClient(service, WebhookService)
   const endpointIds: string[] = []
@@ -180,17 +164,10 @@ export async function openBusiness(
 
 /** Reads `/metrics`. @returns the sum of a metric over all labels, by name */
 export async function readMetrics({ httpUrl }: Service): Promise<(name: string) => number> {
-  const response = await fetch(`${httpUrl}/metrics`)
-  if (!response.ok) throw new Error(`/metrics: ${response.status}`)
-  const sums = new Map<string, number>()
-  for (const line of (await response.text()).split('\n')) {
-    const [, name, value] = /^(\w+)(?:\{.*\})? (\S+)/.exec(line) ?? []
-    if (name !== undefined) sums.set(name, (sums.get(name) ?? 0) + Number(value))
-  }
+  const { labels, sum } = await scrape(httpUrl)
   return (name) => {
-    const sum = sums.get(name)
-    if (sum === undefined) throw new Error(`/metrics has no ${name}`)
-    return sum
+    if (!labels.has(name)) throw new Error(`/metrics has no ${name}`)
+    return sum(name)
   }
 }
 

@@ -1,6 +1,3 @@
-import { readdirSync, readFileSync } from 'node:fs'
-import type { Bench } from './bench.ts'
-import { parentOf } from './cpu-usage.ts'
 import { startPayments } from './payments.ts'
 import { type Benchmark, percentile, toFigure } from './rounds.ts'
 import { memoryOf, openBusiness, readMetrics, startLocalService } from './service.ts'
@@ -57,7 +54,7 @@ export const soak: Benchmark = async (bench) => {
       'loop p99 ms': metric('nodejs_eventloop_lag_p99_seconds') * 1000,
       handles: metric('nodejs_active_handles_total'),
       'conn.': metric('inflow_connections'),
-      'db conn.': databaseConnections(bench),
+      'db conn.': metric('inflow_db_pool_connections'),
       'payments/s': payments.length / seconds,
       'lookups/s': payments.filter(({ lookedUpMs }) => lookedUpMs > 0).length / seconds,
       'events/s': payments.reduce((sum, { eventsMs }) => sum + eventsMs.length, 0) / seconds,
@@ -97,19 +94,4 @@ export const soak: Benchmark = async (bench) => {
       notes: errors[0] === undefined ? [] : [`first error: ${errors[0]}`],
     },
   ]
-}
-
-/** Backends of clients, by what the children of the PostgreSQL call themselves; one of them is the benchmark's own. */
-function databaseConnections({ postmaster }: Bench): number {
-  return readdirSync('/proc').filter((name) => {
-    if (!/^\d+$/.test(name) || parentOf(Number(name)) !== postmaster) return false
-    try {
-      // The title of a client's backend has user, database and address; other processes have not.
-      const title = readFileSync(`/proc/${name}/cmdline`, 'utf8')
-      return /^postgres: \S+ \S+ (\[local\]|[\d.:a-f]+\(\d+\))/.test(title)
-    } catch {
-      // It has ended.
-      return false
-    }
-  }).length
 }

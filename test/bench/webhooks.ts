@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { listen } from '../support/listen.ts'
 import {
   HOSTILITIES,
   redirectTo,
@@ -12,7 +13,6 @@ import {
 } from '../webhooks/sender/hostile.ts'
 import type { Bench } from './bench.ts'
 import { type Child, startChild } from './child.ts'
-import { listen } from './clients.ts'
 import { trackCpuUsage } from './cpu-usage.ts'
 import { jobQueue } from './job-queue.ts'
 import { pay, startPayments } from './payments.ts'
@@ -144,7 +144,7 @@ export async function receiver() {
     })
   })
   server.keepAliveTimeout = 60_000
-  const address = await listen(server)
+  const address = `127.0.0.1:${await listen(server)}`
   const run = (requests: number) =>
     new Promise<number>((resolve) => {
       let first = 0

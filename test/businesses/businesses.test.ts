@@ -1,10 +1,9 @@
 import { describe, expect, test } from 'vitest'
-import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { OverviewService } from '../../gen/inflow/overview/v1/overview_service_pb.ts'
 import { creation, until } from '../protocols/rest/rest.ts'
 import { startInstance } from '../support/instance.ts'
-import { useSharedService } from '../support/service.ts'
+import { issueToken, postRest, useSharedService } from '../support/service.ts'
 
 const service = useSharedService()
 
@@ -28,13 +27,9 @@ describe('the prefix of account names', () => {
 
 describe('updating a business', () => {
   const nameOn = async (httpUrl: string, key: string, reference: string): Promise<string> => {
-    const response = await fetch(`${httpUrl}/v2/thirdparty/generateVirtualAccount/`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json', authorization: `Bearer ${key}` },
-      body: JSON.stringify(creation({ reference })),
-    })
-    const { data } = (await response.json()) as { data: { account: { account_name: string }[] } }
-    return data.account[0]!.account_name
+    const request = creation({ reference })
+    const { body } = await postRest(httpUrl, key, 'generateVirtualAccount/', request)
+    return body.data.account[0].account_name
   }
 
   test('applies a new alias to new accounts at every instance, and to no old ones', async () => {
@@ -87,8 +82,7 @@ test('businesses are found by the beginning of their name or alias, and by id', 
   expect(await find('%')).toEqual([])
   expect(await find('market')).toEqual([])
 
-  const request = { name: 'portal', scopes: ['read'], businessIds: [oja] }
-  const { secret } = await service.client(AdminService).issueToken(request)
+  const { secret } = await issueToken(service, ['read'], [oja])
   expect(await find('zoja', secret)).toEqual([oja])
   expect(await find(other, secret)).toEqual([])
 

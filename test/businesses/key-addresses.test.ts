@@ -1,5 +1,5 @@
 import { Code, createClient } from '@connectrpc/connect'
-import { createConnectTransport } from '@connectrpc/connect-node'
+import { createConnectTransport, createGrpcTransport } from '@connectrpc/connect-node'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
@@ -19,89 +19,112 @@ beforeAll(async () => {
 
 afterAll(() => proxied?.close())
 
-async function keyFor(...allowedCidrs: string[]) {
-  const { id } = await service.business()
-  const { key, secretKey } = await businesses().issueKey({ businessId: id, allowedCidrs })
-  return { keyId: key!.id, secretKey }
+/** Issues a key that may only be used from these addresses, since it moves money. */
+async function payoutKey(...allowedCidrs: string[]) {
+  const { id: businessId } = await service.business()
+  const request = { businessId, scopes: ['payouts'], allowedCidrs }
+  return (await businesses().issueKey(request)).secretKey
 }
 
-/** Calls over REST as a proxy that forwards for an address. */
-async function from(at: { httpUrl: string }, secretKey: string, forwardedFor?: string) {
-  const response = await send(at.httpUrl, {
-    path: '/v2/thirdparty/listEvents/',
-    headers: {
-      ...asJson(secretKey),
-      ...(forwardedFor !== undefined && { 'x-forwarded-for': forwardedFor }),
-    },
-    body: '{}',
-  })
-  return { status: response.status, code: JSON.parse(response.text).code as string | undefined }
+/** The paths of a method in both protocols of the HTTP server. */
+const PATHS = [
+  '/v2/thirdparty/listBanks/',
+  '/inflow.thirdparty.v2.ThirdPartyService/ListBanks',
+] as const
+
+async function listBanks(
+  at: { httpUrl: string },
+  key: string,
+  headers: object,
+  path: (typeof PATHS)[number] = PATHS[0],
+) {
+  const given = { ...asJson(key), ...headers }
+  return (await send(at.httpUrl, { path, headers: given, body: '{}' })).status
 }
 
-describe('a key that is allowed from some addresses', () => {
-  test('is accepted from them over every protocol', async () => {
-    const { secretKey } = await keyFor('127.0.0.0/8')
-    expect(await from(service, secretKey)).toEqual({ status: 200, code: undefined })
-    for (const client of [service.client, service.connectClient]) {
-      expect(await client(ThirdPartyService, secretKey).listEvents({})).toMatchObject({
-        status: true,
-      })
-    }
-  })
-
-  test('is refused from other addresses over every protocol, with the same reason', async () => {
-    const { secretKey } = await keyFor('203.0.113.0/24', '2001:db8::/32')
-    expect(await from(service, secretKey)).toEqual({ status: 403, code: 'address_not_allowed' })
-    for (const client of [service.client, service.connectClient]) {
-      const refused = client(ThirdPartyService, secretKey).listEvents({})
-      await expect(refused).rejects.toMatchObject({ code: Code.PermissionDenied })
-    }
-  })
+test('the address of a caller is the proxy itself if it states no address, also in the audit log', async () => {
+  const key = await payoutKey('127.0.0.0/8')
+  const { id: businessId } = await service.business()
+  for (const text of [
+    'nonsense',
+    '127.1',
+    '203.0.113.9:443',
+    '203.0.113.9, nonsense, 127.0.0.9',
+    'x'.repeat(500),
+    '\u00e9, , ,%',
+  ]) {
+    expect(await listBanks(proxied, key, { 'x-forwarded-for': text }), text).toBe(200)
+    const { status } = await send(proxied.httpUrl, {
+      path: '/inflow.business.v1.BusinessService/IssueKey',
+      headers: { ...asJson(ADMIN_TOKEN), 'x-forwarded-for': text },
+      body: JSON.stringify({ businessId }),
+    })
+    expect(status).toBe(200)
+  }
+  const { entries } = await service
+    .client(AdminService)
+    .listAuditEntries({ businessId, pageSize: 6 })
+  for (const { action, address } of entries)
+    expect(`${action} ${address}`).toMatch(/^key.issue 127\./)
 })
 
-describe('the address of a caller behind a proxy', () => {
-  test('is the address that a trusted proxy states, over both protocols of the HTTP server', async () => {
-    const { secretKey } = await keyFor('203.0.113.0/24')
-    expect(await from(proxied, secretKey, '203.0.113.9')).toMatchObject({ status: 200 })
-    expect(await from(proxied, secretKey, '::ffff:203.0.113.9')).toMatchObject({ status: 200 })
-    expect(await from(proxied, secretKey, '198.51.100.1')).toMatchObject({ status: 403 })
-    expect(await from(proxied, secretKey)).toMatchObject({ status: 403 })
-    const transport = createConnectTransport({ baseUrl: proxied.httpUrl, httpVersion: '1.1' })
-    const headers = { authorization: `Bearer ${secretKey}`, 'x-forwarded-for': '203.0.113.9' }
-    const client = createClient(ThirdPartyService, transport)
-    expect(await client.listEvents({}, { headers })).toMatchObject({ status: true })
-  })
+describe('a key that moves money', () => {
+  const FORGED = {
+    'x-forwarded-for': '203.0.113.9',
+    forwarded: 'for=203.0.113.9;by=203.0.113.9',
+    'x-real-ip': '203.0.113.9',
+    'x-client-ip': '203.0.113.9',
+    'true-client-ip': '203.0.113.9',
+  }
 
-  test('is the last address that is no trusted proxy: addresses that the caller adds are ignored', async () => {
-    const { secretKey } = await keyFor('203.0.113.0/24')
-    const forged = '203.0.113.9, 198.51.100.1'
-    expect(await from(proxied, secretKey, forged)).toMatchObject({ status: 403 })
-    expect(await from(proxied, secretKey, '203.0.113.9, 127.0.0.9')).toMatchObject({ status: 200 })
-  })
-
-  test('is the proxy itself if it states no address, also in the audit log', async () => {
-    const { secretKey } = await keyFor('127.0.0.0/8')
-    const { id: businessId } = await service.business()
-    for (const text of [
-      'nonsense',
-      '127.1',
-      '203.0.113.9:443',
-      '203.0.113.9, nonsense, 127.0.0.9',
-      'x'.repeat(500),
-      '\u00e9, , ,%',
-    ]) {
-      expect(await from(proxied, secretKey, text), text).toMatchObject({ status: 200 })
-      const { status } = await send(proxied.httpUrl, {
-        path: '/inflow.business.v1.BusinessService/IssueKey',
-        headers: { ...asJson(ADMIN_TOKEN), 'x-forwarded-for': text },
-        body: JSON.stringify({ businessId }),
-      })
-      expect(status).toBe(200)
+  test('is refused whatever its caller states of its own address, over every protocol', async () => {
+    const key = await payoutKey('203.0.113.0/24')
+    const headers = { ...FORGED, authorization: `Bearer ${key}` }
+    const transports = [
+      createGrpcTransport({ baseUrl: service.grpcUrl }),
+      // It trusts this machine, but not without the PROXY protocol.
+      createGrpcTransport({ baseUrl: proxied.grpcUrl }),
+      createConnectTransport({ baseUrl: service.httpUrl, httpVersion: '1.1' }),
+    ]
+    for (const transport of transports) {
+      const refused = createClient(ThirdPartyService, transport).listBanks({}, { headers })
+      await expect(refused).rejects.toMatchObject({ code: Code.PermissionDenied })
     }
-    const { entries } = await service
-      .client(AdminService)
-      .listAuditEntries({ businessId, pageSize: 6 })
-    for (const { action, address } of entries)
-      expect(`${action} ${address}`).toMatch(/^key.issue 127\./)
+    expect(await listBanks(service, key, FORGED)).toBe(403)
+    expect(await listBanks(proxied, key, { ...FORGED, 'x-forwarded-for': '' })).toBe(403)
+    expect(await listBanks(proxied, key, {})).toBe(403)
+  })
+
+  test.each([
+    ['203.0.113.9', 200],
+    ['198.51.100.1', 403],
+    // What the trusted proxy adds comes last.
+    ['203.0.113.9, 198.51.100.1', 403],
+    [['203.0.113.9', '198.51.100.1'], 403],
+    ['203.0.113.9, ::ffff:198.51.100.1', 403],
+    ['198.51.100.1, 203.0.113.9', 200],
+    ['203.0.113.9, 127.0.0.9', 200],
+    ['203.0.113.9, ::ffff:127.0.0.9', 200],
+    ['::ffff:203.0.113.9', 200],
+    ['::ffff:cb00:7109', 200],
+    // Nothing but an address is one.
+    ['203.0.113.9:443', 403],
+    ['203.0.113.9 198.51.100.1', 403],
+    ['203.0.113.9%eth0', 403],
+    ['203.0.113.009', 403],
+    ['0xcb.0.113.9', 403],
+    ['"203.0.113.9"', 403],
+    ['203.0.113.9,', 403],
+    ['', 403],
+    // Its translation by NAT64 is another address.
+    ['64:ff9b::203.0.113.9', 403],
+  ])('is used behind a trusted proxy that states %j: %i', async (stated, status) => {
+    const headers = { 'x-forwarded-for': stated }
+    for (const range of ['203.0.113.0/24', '::ffff:203.0.113.0/120']) {
+      const key = await payoutKey(range)
+      for (const path of PATHS) {
+        expect(await listBanks(proxied, key, headers, path), `${range} at ${path}`).toBe(status)
+      }
+    }
   })
 })

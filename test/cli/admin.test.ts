@@ -4,13 +4,14 @@ import { beforeAll, expect, test } from 'vitest'
 import { appendAudit } from '../../src/auth/audit/append-audit-entry.ts'
 import { inTransaction } from '../../src/postgres/in-transaction.ts'
 import { until } from '../protocols/rest/rest.ts'
+import { tamper } from '../support/database.ts'
+import { temporaryFolder } from '../support/folder.ts'
 import { SYSTEM } from '../support/operator.ts'
-import { ADMIN_TOKEN, useService } from '../support/service.ts'
-import { runHere, temporaryFolder } from './run-inflow.ts'
+import { useService } from '../support/service.ts'
+import { callerEnv, runHere } from './run-inflow.ts'
 
 const service = useService()
-const env = (token = ADMIN_TOKEN) => ({ INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: token })
-const run = (...args: string[]) => runHere(args, env())
+const run = (...args: string[]) => runHere(args, callerEnv(service))
 const TIME = String.raw`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`
 
 let businessId: string
@@ -31,21 +32,20 @@ test('a token is issued, shown once, listed, used and revoked', async () => {
   expect(issued.stdout).toMatch(/^Description +follows events$/m)
 
   await service.business('Other')
-  const seen = await runHere(['business', 'list', '--json'], env(secret))
+  const seen = await runHere(['business', 'list', '--json'], callerEnv(service, secret))
   expect(JSON.parse(seen.stdout).businesses).toMatchObject([{ id: businessId }])
   const listed = await run('token', 'list')
   const row = listed.stdout.split('\n').find((line) => line.startsWith(id))
   expect(row).toMatch(
-    new RegExp(`^${id}  ledger  it_\\w{10}  read events:subscribe  ${businessId}`),
+    new RegExp(`^${id}  ledger  ${secret.slice(0, 13)}  read events:subscribe  ${businessId}`),
   )
 
   const revoked = await run('token', 'revoke', id, '--yes')
   expect(revoked.stdout).toMatch(new RegExp(`^Revoked at +${TIME}$`, 'm'))
   expect(revoked.stdout).not.toContain(secret)
   const refused = await until(
-    () => runHere(['business', 'list'], env(secret)),
+    () => runHere(['business', 'list'], callerEnv(service, secret)),
     (outcome) => outcome.code === 1,
-    3_000,
   )
   expect(refused.stderr).toMatch(/\(unauthorized\)\n$/)
 })
@@ -86,13 +86,6 @@ async function verify(...options: string[]) {
   return { ...outcome, answer: JSON.parse(outcome.stdout) }
 }
 
-async function withoutTriggers(...statements: readonly string[]): Promise<void> {
-  await inTransaction(service.database.durablePool, async (client) => {
-    await client.query('set local session_replication_role = replica')
-    for (const sql of statements) await client.query(sql)
-  })
-}
-
 test('the audit log is verified over many pages, and the head is remembered', async () => {
   await inTransaction(service.database.durablePool, async (client) => {
     for (let i = 1; i <= 450; i++)
@@ -114,10 +107,11 @@ test('entries that were removed from the end are detected with the head of an ea
   await service.business('To be removed')
   const { answer: before } = await verify()
   // An attacker puts back the head, and its MAC from an earlier copy.
-  await withoutTriggers(
-    `delete from audit_entry where number = ${before.head.number}`,
-    `delete from audit_mac where number = ${before.head.number}`,
-    `update audit_head set mac = '\\x${rows[0].mac.toString('hex')}', (number, hash) =
+  await tamper(
+    service.database.durablePool,
+    `delete from audit_entry where number = ${before.head.number};
+    delete from audit_mac where number = ${before.head.number};
+    update audit_head set mac = '\\x${rows[0].mac.toString('hex')}', (number, hash) =
       (select number, hash from audit_entry order by number desc limit 1)`,
   )
   expect(await verify()).toMatchObject({ code: 0, answer: { intact: true } })
@@ -128,24 +122,4 @@ test('entries that were removed from the end are detected with the head of an ea
   })
   const malformed = await run('audit', 'verify', '--expect-head', 'xyz')
   expect(malformed).toMatchObject({ code: 2, stdout: '' })
-})
-
-test('a log that was changed fails with its first bad entry', async () => {
-  await withoutTriggers(`update audit_entry set actor_name = 'forger' where number in (3, 300)`)
-  expect(await verify()).toMatchObject({
-    code: 1,
-    stderr: expect.stringContaining(
-      '"message":"the audit log is broken: entry 3 was changed: its hash does not match its content"',
-    ),
-    answer: { intact: false, broken: { number: 3 }, head: { number: 2 } },
-  })
-})
-
-test('a token that is restricted to businesses cannot verify; the error says so', async () => {
-  const scopes = ['--scope', 'admin', '--business', businessId, '--json']
-  const issued = await run('token', 'issue', '--name', 'restricted', ...scopes)
-  const { secret } = JSON.parse(issued.stdout)
-  const refused = await runHere(['audit', 'verify'], env(secret))
-  expect(refused).toMatchObject({ code: 1, stdout: '' })
-  expect(refused.stderr).toContain('not restricted to businesses')
 })

@@ -2,12 +2,12 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { SERVICES } from '../../src/protobuf/contract-services.ts'
-import { ADMIN_TOKEN, useSharedService } from '../support/service.ts'
-import { inflow, runHere, temporaryFolder } from './run-inflow.ts'
+import { temporaryFolder } from '../support/folder.ts'
+import { useSharedService } from '../support/service.ts'
+import { callerEnv, inflow, runHere } from './run-inflow.ts'
 
 const service = useSharedService()
-const env = (token = ADMIN_TOKEN) => ({ INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: token })
-const api = (...args: string[]) => runHere(['api', ...args], env())
+const api = (...args: string[]) => runHere(['api', ...args], callerEnv(service))
 
 test('prints all methods, and the paths of the REST API', async () => {
   const { stdout } = await api()
@@ -35,7 +35,7 @@ test('reads the request of a file or of standard input, and takes a path of the 
   expect(JSON.parse(stdout).business.id).toBe(id)
   const input = '{"session_id": "none"}'
   const args = ['api', '/v2/thirdparty/getTransaction/', '-']
-  const refused = await inflow(args, { env: env(key), input })
+  const refused = await inflow(args, { env: callerEnv(service, key), input })
   expect([refused.code, refused.stderr]).toEqual([1, expect.stringMatching(/\(not_found\)\n$/)])
 })
 

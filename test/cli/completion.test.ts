@@ -7,15 +7,15 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Command } from 'commander'
 import { afterAll, describe, expect, onTestFinished, test } from 'vitest'
-import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
-import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { createProgram } from '../../src/cli/command-line.ts'
 import { listOf } from '../../src/cli/complete-ids.ts'
-import { type CommandNode, commandTree } from '../../src/cli/completion.ts'
-import { CUSTOMER } from '../protocols/matrix/scene.ts'
-import { ADMIN_TOKEN, useSharedService } from '../support/service.ts'
+import { type CommandNode, commandTree, flagsOf } from '../../src/cli/completion.ts'
+import { grpcTransport } from '../support/grpc-client.ts'
+import { listen } from '../support/listen.ts'
+import { openAccountOver } from '../support/opened-account.ts'
+import { useSharedService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { ENTRY, NOUNS, runHere } from './run-inflow.ts'
+import { callerEnv, ENTRY, NOUNS, runHere } from './run-inflow.ts'
 
 /** How a shell is asked: each line of its output is a candidate, and `=` ends a question. */
 const SHELLS = {
@@ -93,11 +93,7 @@ const tree = commandTree(await createProgram(NOUNS, () => true))
 
 /** What may follow a command. */
 const wordsAfter = ({ commands, options, operands }: CommandNode): string[] =>
-  [
-    ...commands.map(({ name }) => name),
-    ...operands,
-    ...options.flatMap(({ flags }) => flags),
-  ].sort()
+  [...commands.map(({ name }) => name), ...operands, ...options.flatMap(flagsOf)].sort()
 
 describe.for(Object.keys(SHELLS) as Shell[])('%s', (shell) => {
   const installed = spawnSync(shell, ['--version']).error === undefined
@@ -134,13 +130,12 @@ describe.for(Object.keys(SHELLS) as Shell[])('%s', (shell) => {
 
   here('completes ids with the latest of the service, and evaluates none of them', async () => {
     const { id } = await service.business('Acme Stores')
-    const open = async (reference: string) => {
-      const request = { ...CUSTOMER, businessId: id, reference, bank: Bank.BANK_9PSB }
-      return (await service.client(AccountService).createAccount(request)).account?.reference ?? ''
-    }
+    const transport = grpcTransport(service.grpcUrl)
+    const open = async (reference: string) =>
+      (await openAccountOver(transport, { businessId: id, reference })).reference
     await open('order-1')
     const assigned = await open('$(touch evaluated)')
-    const credentials = { INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN }
+    const credentials = callerEnv(service)
     const lines = [
       ['account', 'get', '--business', id, ''],
       ['account', 'get', '--business', id, 'order'],
@@ -148,13 +143,15 @@ describe.for(Object.keys(SHELLS) as Shell[])('%s', (shell) => {
       // It has its operand.
       ['account', 'get', '--business', id, 'order-1', ''],
     ]
-    // Without a response in time there are no ids.
-    await waitFor(async () => {
-      const answers = await ask(shell, lines, credentials)
-      const ids = answers.map((words) => words.filter((word) => !word.startsWith('-')))
-      const all = [assigned, 'order-1'].sort()
-      expect(ids).toEqual([all, ['order-1'], expect.arrayContaining([id]), []])
-    })
+    const all = [assigned, 'order-1'].sort()
+    const expected = [all, ['order-1'], expect.arrayContaining([id]), []]
+    for (const [index, line] of lines.entries()) {
+      // Without a response in time there are no ids.
+      await waitFor(async () => {
+        const [words] = await ask(shell, [line], credentials)
+        expect(words?.filter((word) => !word.startsWith('-'))).toEqual(expected[index])
+      })
+    }
     expect(existsSync(join(folder, 'evaluated'))).toBe(false)
   })
 
@@ -173,7 +170,7 @@ describe.for(Object.keys(SHELLS) as Shell[])('%s', (shell) => {
 test('a word is completed with no ids, and nothing is said, without a service', async () => {
   const lines = [['webhook', 'delivery', 'dlv_']]
   expect(await ask('bash', lines)).toEqual([[]])
-  const credentials = { INFLOW_GRPC_URL: await silentServer(), INFLOW_TOKEN: ADMIN_TOKEN }
+  const credentials = callerEnv({ grpcUrl: await silentServer() })
   expect(await ask('bash', lines, credentials)).toEqual([[]])
 })
 
@@ -181,9 +178,7 @@ test('a word is completed with no ids, and nothing is said, without a service', 
 async function silentServer(): Promise<string> {
   const server = createServer()
   onTestFinished(() => void server.close())
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const address = server.address()
-  return `http://127.0.0.1:${typeof address === 'object' ? address?.port : ''}`
+  return `http://127.0.0.1:${await listen(server)}`
 }
 
 /** Ids that the service cannot list: of other services, of several kinds, and new ones. */
@@ -213,7 +208,7 @@ test('every id that a command takes is completed', async () => {
 
 test('each id is described', async () => {
   const { id } = await service.business('Acme Stores')
-  const env = { INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN }
+  const env = callerEnv(service)
   await waitFor(async () => {
     const { stdout } = await runHere(['completion', 'fish', '--', 'business', 'update'], env)
     expect(stdout.split('\n')).toContain(`${id}\tAcme Stores`)

@@ -3,12 +3,11 @@ import { CallerKind } from '../../gen/inflow/session/v1/session_pb.ts'
 import { SessionService } from '../../gen/inflow/session/v1/session_service_pb.ts'
 import { ADMIN_TOKEN, useService, useSharedService } from '../support/service.ts'
 import { browserClient, postSession, signIn } from '../support/sign-in.ts'
-import { runHere } from './run-inflow.ts'
+import { callerEnv, runHere } from './run-inflow.ts'
 
 const service = useService({ PUBLIC_URL: 'https://pay.example.com' })
 const local = useSharedService()
-const run = (...args: string[]) =>
-  runHere(args, { INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN })
+const run = (...args: string[]) => runHere(args, callerEnv(service))
 
 const codeIn = (text: string) => /\/console\/sign-in#(\w\w_\S+)/.exec(text)?.[1] ?? ''
 const callerOf = async (cookie: string) =>
@@ -31,7 +30,7 @@ test('a link signs a browser in once, with the rights of the token', async () =>
 })
 
 test('without PUBLIC_URL, the path is printed, and what to do with it', async () => {
-  const env = { INFLOW_GRPC_URL: local.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN }
+  const env = callerEnv(local)
   const made = await runHere(['console', 'link'], env)
   expect(made.stdout).toMatch(/^\/console\/sign-in#ic_\S+\n$/)
   expect(made.stderr).toMatch(/^Open this path at the address of the HTTP server/)

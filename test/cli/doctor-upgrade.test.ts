@@ -1,38 +1,20 @@
-import { rm, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
-import { MikroORM } from '@mikro-orm/postgresql'
 import { Client } from 'pg'
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
-import { ENTITIES } from '../../src/app/entities.ts'
 import { checkUpgrade } from '../../src/doctor/check-upgrade.ts'
-import { type Database, ormConfig } from '../../src/postgres/orm.ts'
+import { INITIAL } from '../../src/postgres/migrations/migrations.ts'
+import type { Database } from '../../src/postgres/orm.ts'
+import { NEXT, openNext } from '../postgres/next-release.ts'
 import { useDatabase } from '../support/database.ts'
-import { makeFolder } from '../support/folder.ts'
 import { waitFor } from '../support/wait-for.ts'
 
-const INITIAL = 'Migration20261122000000_initial'
 const BETWEEN = 'Migration20991230000000_between'
-const NEXT = 'Migration20991231000000_next'
 
 const db = useDatabase(4)
 
 beforeEach(() => db.database.durablePool.query('delete from master_key_holder'))
 
 /** The database as a version with one more migration sees it. */
-async function nextVersion(worksSince: string): Promise<Database> {
-  const folder = await makeFolder('doctor-upgrade')
-  const source = `export class ${NEXT} { static worksSince = '${worksSince}' }`
-  await writeFile(join(folder, `${NEXT}.ts`), source)
-  await writeFile(join(folder, `${INITIAL}.ts`), '')
-  const config = ormConfig(db.url, ENTITIES, 2)
-  const migrations = { ...config.migrations, path: folder, snapshot: false }
-  const orm = await MikroORM.init({ ...config, migrations })
-  onTestFinished(async () => {
-    await orm.close()
-    await rm(folder, { recursive: true })
-  })
-  return { ...db.database, orm }
-}
+const nextVersion = (worksSince: string) => openNext(db.url, db.database, worksSince)
 
 async function runs(process: string, version: string, migration: string): Promise<void> {
   await db.database.durablePool.query(
@@ -63,7 +45,7 @@ test('an expand migration may go ahead while older instances run', async () => {
   await runs('pay-1/10', '1.0.0', INITIAL)
   expect(await findingsOf(await nextVersion(INITIAL))).toEqual([
     'ok: version 1.0.0 runs in 1 process (pay-1/10)',
-    `ok: ${NEXT} is pending (expand): no instance that runs is ended by it`,
+    `ok: ${NEXT} is pending (expand): all running instances can work with it`,
     'ok: no long transaction would block a migration',
     'ok: the upgrade to version 2.0.0 may go ahead: start one instance of it',
   ])
@@ -74,7 +56,7 @@ test('a contract migration waits until the instances that it ends are gone', asy
   await runs('pay-1/10', '1.0.0', INITIAL)
   await runs('pay-2/20', '1.5.0', BETWEEN)
   expect((await findingsOf(next)).filter((line) => line.startsWith('fail'))).toEqual([
-    `fail: ${NEXT} is pending (contract): it ends what runs in 1 process (pay-1/10)`,
+    `fail: ${NEXT} is pending (contract): 1 process (pay-1/10) cannot work with it`,
     'fail: the upgrade to version 2.0.0 must wait',
   ])
   await db.database.durablePool.query("delete from master_key_holder where id = 'pay-1/10'")

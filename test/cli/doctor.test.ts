@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto'
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
-import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { readConfig } from '../../src/config/config.ts'
@@ -11,15 +10,16 @@ import { checkReplicas } from '../../src/doctor/check-database.ts'
 import { checkPayouts } from '../../src/doctor/check-payouts.ts'
 import { checkAdministrators, checkFolder, checkSettings } from '../../src/doctor/check-settings.ts'
 import type { Finding } from '../../src/doctor/finding.ts'
+import { makeCertificate, writeCertificate } from '../support/certificate.ts'
 import { tamper, useDatabase } from '../support/database.ts'
 import { writeEvents } from '../support/events.ts'
-import { makeFolder } from '../support/folder.ts'
+import { temporaryFolder } from '../support/folder.ts'
 import { freePort } from '../support/free-port.ts'
 import { startProcess } from '../support/process.ts'
 import { startReceiver } from '../support/receiver.ts'
 import { MASTER_KEY, useService } from '../support/service.ts'
-import { makeCertificate } from '../webhooks/sender/certificate.ts'
-import { runHere, temporaryFolder } from './run-inflow.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { runHere } from './run-inflow.ts'
 
 const service = useService()
 /** A database that no service uses. */
@@ -39,21 +39,14 @@ async function runDoctor(env: Readonly<Record<string, string>>, ...args: string[
   return { code, stderr, findings, lines: problems.map((each) => `${each.level}: ${each.found}`) }
 }
 
-/** The settings of a server with this certificate. */
-function writeCertificate({ cert, key }: ReturnType<typeof makeCertificate>) {
-  const folder = temporaryFolder()
-  const files = { TLS_CERT: join(folder, 'cert.pem'), TLS_KEY: join(folder, 'key.pem') }
-  writeFileSync(files.TLS_CERT, cert)
-  writeFileSync(files.TLS_KEY, key)
-  return files
-}
-
 test('checks a service in embedded mode, while it runs and after it stopped', async () => {
-  const folder = await makeFolder('doctor')
-  onTestFinished(() => rm(folder, { recursive: true, force: true }))
+  const folder = temporaryFolder()
   const running = await startProcess({ DATA_DIR: folder, MASTER_KEY: undefined })
-  const well = await runHere(['doctor'], { DATA_DIR: folder })
-  expect([well.code, well.stderr]).toEqual([0, 'All checks passed.\n'])
+  const well = await waitFor(async () => {
+    const outcome = await runHere(['doctor'], { DATA_DIR: folder })
+    expect([outcome.code, outcome.stderr]).toEqual([0, 'All checks passed.\n'])
+    return outcome
+  })
   expect(well.stdout).not.toMatch(/warn|fail/)
   for (const line of [
     /^Settings\n {2}✓ ok {4}all settings are valid/m,
@@ -95,9 +88,15 @@ test('reports invalid and weak settings, without printing their values', () => {
   const wrong = foundIn({ HTTP_PORT: 'x', MASTER_KEY: 'hidden' })
   expect(wrong).toContain('fail: HTTP_PORT must be a port, 0 to 65535')
   const weak = foundIn({
-    ...{ DATABASE_URL: 'postgres://h/d', MASTER_KEY: Buffer.alloc(32, 1).toString('base64') },
-    ...{ HOST: '0.0.0.0', ADMIN_TOKEN: 'hidden'.repeat(6), LOG_LEVEL: 'trace', WORKERS: '64' },
-    ...{ WEBHOOK_ALLOWED_CIDRS: '0.0.0.0/0', ALLOW_SIMULATED_LIVE_ACCOUNTS: 'on', HTP_PORT: '1' },
+    DATABASE_URL: 'postgres://h/d',
+    MASTER_KEY: Buffer.alloc(32, 1).toString('base64'),
+    HOST: '0.0.0.0',
+    ADMIN_TOKEN: 'hidden'.repeat(6),
+    LOG_LEVEL: 'trace',
+    WORKERS: '64',
+    WEBHOOK_ALLOWED_CIDRS: '0.0.0.0/0',
+    ALLOW_SIMULATED_LIVE_ACCOUNTS: 'on',
+    HTP_PORT: '1',
   })
   for (const line of [
     /^warn: HOST 0\.0\.0\.0 exposes the servers/,
@@ -244,10 +243,13 @@ test('reports pending migrations, and events and webhooks that wait', async () =
 })
 
 test('checks a remote service at its gRPC server', async () => {
-  const { findings } = await runDoctor({ INFLOW_GRPC_URL: service.grpcUrl })
-  expect(findings.filter(({ area }) => area === 'Service')).toEqual([
-    { area: 'Service', level: 'ok', found: `gRPC at ${service.grpcUrl} is healthy`, advice: '' },
-  ])
+  const healthy = `gRPC at ${service.grpcUrl} is healthy`
+  await waitFor(async () => {
+    const { findings } = await runDoctor({ INFLOW_GRPC_URL: service.grpcUrl })
+    expect(findings.filter(({ area }) => area === 'Service')).toEqual([
+      { area: 'Service', level: 'ok', found: healthy, advice: '' },
+    ])
+  })
 })
 
 test('fails for a data folder that other users can write to', async () => {
@@ -266,7 +268,10 @@ test('reports a certificate that expires soon or has expired', () => {
   const days = (count: number) => Date.now() + count * 86_400_000
   const date = (count: number) => new Date(days(count)).toISOString().slice(0, 10)
   const withCertificate = (count: number) => {
-    const files = writeCertificate(makeCertificate({ fromMs: days(-400), toMs: days(count) }))
+    const files = writeCertificate(
+      temporaryFolder(),
+      makeCertificate({ fromMs: days(-400), toMs: days(count) }),
+    )
     return foundIn(files).filter((line) => line.includes('TLS_CERT'))
   }
   expect(withCertificate(90)).toEqual([`ok: TLS_CERT is valid until ${date(90)}`])
@@ -277,8 +282,10 @@ test('reports a certificate that expires soon or has expired', () => {
 test('reports whether a live bank responds, and what waits for manual review', async () => {
   const bank = await startReceiver()
   const { liveBanks } = readConfig({
-    ...{ BANKS: 'PROVIDUS=live', BANK_PROVIDUS_BASE_URL: bank.url },
-    ...{ BANK_PROVIDUS_CLIENT_ID: 'client', BANK_PROVIDUS_CLIENT_SECRET: 'secret' },
+    BANKS: 'PROVIDUS=live',
+    BANK_PROVIDUS_BASE_URL: bank.url,
+    BANK_PROVIDUS_CLIENT_ID: 'client',
+    BANK_PROVIDUS_CLIENT_SECRET: 'secret',
   })
   const { durablePool, orm } = idle.database
   const reported = async () => {
@@ -321,11 +328,22 @@ test('reports whether a live bank responds, and what waits for manual review', a
 
 test('reports what banks have for payouts, and which payouts wait for an operator', async () => {
   const { durablePool } = idle.database
-  const liveBanks = { PROVIDUS: undefined, SAFEHAVEN: undefined } as never
+  const connector = { pays: true }
+  const liveBanks = { PROVIDUS: { connector }, SAFEHAVEN: { connector } } as never
   const nowMs = Date.now()
   const reported = async () =>
     (await checkPayouts(durablePool, liveBanks, nowMs)).map(({ level, found }) => [level, found])
   expect(await reported()).toEqual([['ok', 'no payout waits for an operator']])
+  await durablePool.query(
+    `with business as (
+        insert into business (id, name, alias, created_at) values ('biz_paying', 'Acme', 'Acme', now()) returning id
+      )
+      insert into account (id, business_id, live, reference, merchant_reference, bank, account_number, account_name,
+        first_name, last_name, email, phone, status, connector, details_hash, attempts, claimed_until, created_at)
+      select 'va_' || connector || live, id, live, connector || live, connector || live, '9PSB', connector, 'A', 'A', 'A',
+        'a', '0', 'ACTIVE', connector, '', 1, now(), now()
+      from business, (values (true, 'sandbox'), (false, 'sandbox'), (true, 'live')) opened (live, connector)`,
+  )
   await durablePool.query(
     `insert into bank_float (bank, live, available_minor, read_at, error, next_at)
       values ('PROVIDUS', true, 150050, now(), '', now()), ('SAFEHAVEN', true, null, null, 'status 500', now())`,
@@ -345,25 +363,32 @@ test('reports what banks have for payouts, and which payouts wait for an operato
     [[newId('stl', nowMs), newId('stl', nowMs - 14 * DAY_MS)]],
   )
   expect(await reported()).toEqual([
-    ['warn', '1 differences between what banks sent out and the payouts wait'],
+    ['warn', '1 differences between bank transfers and payouts wait for an operator'],
     ['warn', '1 settlements of the last week cannot be paid out'],
+    ['warn', expect.stringMatching(/^1 live accounts were opened by the sandbox: /)],
     ['warn', '1 pauses stop payouts'],
     ['ok', expect.stringMatching(/^PROVIDUS had NGN 1500\.50 for payouts at /)],
-    ['warn', 'what SAFEHAVEN has for payouts was never read: status 500'],
+    ['warn', 'the balance for payouts at SAFEHAVEN was never read: status 500'],
   ])
   await durablePool.query("update bank_float set read_at = now() - interval '10 minutes'")
   expect(await reported()).toContainEqual([
     'warn',
-    expect.stringMatching(/^what PROVIDUS has for payouts was last read at /),
+    expect.stringMatching(/^the balance for payouts at PROVIDUS was last read at /),
   ])
 })
 
 test('finds the service of its own settings, over TLS with its own certificate', async () => {
-  const files = writeCertificate(makeCertificate({ hosts: ['pay.example'], addresses: [] }))
+  const files = writeCertificate(
+    temporaryFolder(),
+    makeCertificate({ hosts: ['pay.example'], addresses: [] }),
+  )
   const [http, grpc, ops] = [await freePort(), await freePort(), await freePort()]
   const settings = {
-    ...{ DATABASE_URL: service.url, ...files },
-    ...{ HTTP_PORT: `${http}`, GRPC_PORT: `${grpc}`, OPS_PORT: `${ops}` },
+    DATABASE_URL: service.url,
+    ...files,
+    HTTP_PORT: `${http}`,
+    GRPC_PORT: `${grpc}`,
+    OPS_PORT: `${ops}`,
   }
   const reported = async () => {
     const { findings } = await runDoctor(settings)
@@ -374,10 +399,12 @@ test('finds the service of its own settings, over TLS with its own certificate',
   expect(await reported()).toEqual([['warn', 'no running service was found']])
   const running = await startProcess({ ...settings, HOST: '0.0.0.0' })
   onTestFinished(async () => void (await running.stop()))
-  expect(await reported()).toEqual([
-    ['ok', `gRPC at https://127.0.0.1:${grpc} is healthy`],
-    ['ok', `HTTP at https://127.0.0.1:${http} is ready`],
-  ])
+  await waitFor(async () =>
+    expect(await reported()).toEqual([
+      ['ok', `gRPC at https://127.0.0.1:${grpc} is healthy`],
+      ['ok', `HTTP at https://127.0.0.1:${http} is ready`],
+    ]),
+  )
 })
 
 test('warns that no caller can administer the service', async () => {
@@ -411,7 +438,9 @@ test('warns that no caller can administer the service', async () => {
   expect(await warned()).toBe(false)
   await clear()
   const oidc = {
-    ...{ OIDC_ISSUER: 'https://id.example', OIDC_CLIENT_ID: 'x', PUBLIC_URL: 'https://x.example' },
+    OIDC_ISSUER: 'https://id.example',
+    OIDC_CLIENT_ID: 'x',
+    PUBLIC_URL: 'https://x.example',
   }
   expect(await warned(oidc)).toBe(false)
   expect(await warned({ ...oidc, OIDC_ROLES: 'finance=read' })).toBe(true)

@@ -1,21 +1,20 @@
 import { execFile } from 'node:child_process'
-import { once } from 'node:events'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { Server, ServerCredentials } from '@grpc/grpc-js'
 import { expect, onTestFinished, test } from 'vitest'
-import { startProxy } from '../client/proxy.ts'
 import { ROOT } from '../support/embedded-service.ts'
 import { startInstance } from '../support/instance.ts'
-import { ADMIN_TOKEN, useSharedService } from '../support/service.ts'
-import { inflow, runHere } from './run-inflow.ts'
+import { listen } from '../support/listen.ts'
+import { startProxy } from '../support/proxy.ts'
+import { useSharedService } from '../support/service.ts'
+import { callerEnv, inflow, runHere } from './run-inflow.ts'
 
 const CLOSED = { INFLOW_GRPC_URL: 'http://127.0.0.1:1', INFLOW_TOKEN: 't' }
 
 const service = useSharedService()
-const open = () => ({ INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN })
+const open = () => callerEnv(service)
 
 /** A call, and a stream of another client. */
 const [LIST, TAIL] = [
@@ -24,8 +23,20 @@ const [LIST, TAIL] = [
 ] as const
 
 const INVALID = [
-  ...['account', 'create', '--reference', 'r', '--bank', '9PSB'],
-  ...['--first-name', 'A', '--last-name', 'O', '--email', 'x', '--phone', '1'],
+  'account',
+  'create',
+  '--reference',
+  'r',
+  '--bank',
+  '9PSB',
+  '--first-name',
+  'A',
+  '--last-name',
+  'O',
+  '--email',
+  'x',
+  '--phone',
+  '1',
 ]
 
 test('1: a refusal names its reason, and each invalid field on its own line', async () => {
@@ -55,10 +66,13 @@ test('with --json, an error is one line of JSON with its reason', async () => {
     exit_code: 1,
   })
   expect(await errorOf(['account', 'list', '--nonsense'])).toMatchObject({
-    ...{ reason: 'usage', message: "unknown option '--nonsense'", exit_code: 2 },
+    reason: 'usage',
+    message: "unknown option '--nonsense'",
+    exit_code: 2,
   })
   expect(await errorOf(LIST, CLOSED)).toMatchObject({
-    ...{ reason: 'unreachable', exit_code: 3 },
+    reason: 'unreachable',
+    exit_code: 3,
   })
   expect((await runHere(['account', 'list', '--json', '--help'], open())).code).toBe(0)
 })
@@ -92,10 +106,8 @@ test('1: a wrong token', async () => {
 })
 
 test('1: a service whose database is unavailable', async () => {
-  const database = new URL(service.url)
-  const wire = await startProxy(database.host)
-  database.host = wire.address
-  const instance = await startInstance(database.href)
+  const wire = await startProxy(service.url)
+  const instance = await startInstance(wire.through)
   onTestFinished(instance.close)
   await wire.block()
   const refused = await runHere([...LIST, '--url', instance.grpcUrl], open())
@@ -148,13 +160,11 @@ test.each([
 
 test('3: nothing listens, the host is unknown, or it is another kind of server', async () => {
   const http = createServer((_request, response) => response.end('hello'))
-  http.listen(0, '127.0.0.1')
-  await once(http, 'listening')
   onTestFinished(() => void http.close())
   const urls = [
     'http://127.0.0.1:1',
     'http://inflow.invalid:50051',
-    `http://127.0.0.1:${(http.address() as AddressInfo).port}`,
+    `http://127.0.0.1:${await listen(http)}`,
   ]
   for (const url of urls) {
     for (const verb of [LIST, TAIL]) {

@@ -3,8 +3,9 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { findService } from '../../src/cli/find-service.ts'
 import { readTlsOptions } from '../../src/cli/tls.ts'
+import { temporaryFolder } from '../support/folder.ts'
 import { ADMIN_TOKEN, useSharedService } from '../support/service.ts'
-import { inflow, temporaryFolder } from './run-inflow.ts'
+import { inflow } from './run-inflow.ts'
 
 const service = useSharedService()
 

@@ -10,7 +10,7 @@ import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { type FileRow, readRows } from '../../src/cli/import-rows.ts'
 import { readCsv } from '../../src/cli/read-csv.ts'
 import { formatAmount } from '../../src/core/money.ts'
-import { temporaryFolder } from './run-inflow.ts'
+import { temporaryFolder } from '../support/folder.ts'
 
 const ROW = fc.record({
   sessionId: fc.stringMatching(/^[A-Za-z0-9_./-]{1,64}$/),
@@ -35,10 +35,15 @@ test('what is written as CSV or as JSON is read as it was, without a float betwe
   await fc.assert(
     fc.asyncProperty(fc.array(ROW, { minLength: 1, maxLength: 20 }), async (rows) => {
       const records = rows.map(({ amountMinor, paidAtMs, ...row }) => ({
-        ...{ session_id: row.sessionId, bank: '9psb', accountNumber: '1234567890' },
-        ...{ amount: formatAmount(amountMinor), paid_at: new Date(paidAtMs).toISOString() },
-        ...{ status: 'reversed', settled: row.settled === undefined ? '' : `${row.settled}` },
-        ...{ payer_name: 'BOLA', narration: row.narration },
+        session_id: row.sessionId,
+        bank: '9psb',
+        accountNumber: '1234567890',
+        amount: formatAmount(amountMinor),
+        paid_at: new Date(paidAtMs).toISOString(),
+        status: 'reversed',
+        settled: row.settled === undefined ? '' : `${row.settled}`,
+        payer_name: 'BOLA',
+        narration: row.narration,
       }))
       const [csv, json] = [join(folder, 'rows.csv'), join(folder, 'rows.jsonl')]
       writeFileSync(csv, stringify(records, { header: true }))

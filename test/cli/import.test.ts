@@ -1,11 +1,12 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { ADMIN_TOKEN, useSharedService } from '../support/service.ts'
-import { inflow, runHere, startInflow, temporaryFolder } from './run-inflow.ts'
+import { temporaryFolder } from '../support/folder.ts'
+import { useSharedService } from '../support/service.ts'
+import { callerEnv, inflow, runHere, startInflow } from './run-inflow.ts'
 
 const service = useSharedService()
-const env = () => ({ INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN })
+const env = () => callerEnv(service)
 
 const ACCOUNTS =
   'reference,provider_reference,bank,accountNumber,account_name,first_name,lastName,email,phone,opened_at'
@@ -49,7 +50,8 @@ test('imports accounts and then their payments, and a repeat finds them there', 
   const lines = accountLines(3)
   const accounts = fileOf('accounts.csv', [ACCOUNTS, ...lines])
   expect(await run('accounts', accounts, id, '--dry-run')).toMatchObject({
-    ...{ code: 0, stdout: '3 would be imported, 0 already there\n' },
+    code: 0,
+    stdout: '3 would be imported, 0 already there\n',
   })
   expect(await count('account', id)).toBe(0)
   const done = await run('accounts', accounts, id)
@@ -102,52 +104,6 @@ test('prints what is wrong by line, and imports nothing', async () => {
   expect(await count('account', id)).toBe(0)
   const json = await run('accounts', file, id, '--json')
   expect(JSON.parse(json.stdout)).toMatchObject({ rows: 6, imported: 0, faultCount: 5 })
-})
-
-test('reads objects of JSON, with nested and flat fields', async () => {
-  const { id } = await service.business()
-  await run('accounts', fileOf('accounts.csv', [ACCOUNTS, ...accountLines(1)]), id)
-  const row = { bank: '9PSB', account_number: `${numbers}`, paidAt: '2025-04-01T09:00:00Z' }
-  const file = fileOf('payments.jsonl', [
-    JSON.stringify({ ...row, sessionId: 'json-1', amount_minor: 5, payer: { name: 'BOLA' } }),
-    '',
-    JSON.stringify({
-      ...row,
-      session_id: 'json-2',
-      amount: '0.05',
-      payer_name: 'ADE',
-      settled: false,
-    }),
-  ])
-  expect(await run('transactions', file, id)).toMatchObject({
-    code: 0,
-    stdout: '2 imported, 0 already there\n',
-  })
-  const { rows } = await service.database.durablePool.query(
-    `select amount_minor, payer_name, imported_settled from transaction where business_id = $1
-      order by session_id`,
-    [id],
-  )
-  expect(rows).toEqual([
-    { amount_minor: '5', payer_name: 'BOLA', imported_settled: true },
-    { amount_minor: '5', payer_name: 'ADE', imported_settled: false },
-  ])
-  const wrong = fileOf('payments.jsonl', [
-    '[1]',
-    JSON.stringify({ ...row, sessionId: 'json-3', amount: '1.005' }),
-    JSON.stringify({ ...row, sessionId: 'json-4', amount: 1, colour: 'red' }),
-    JSON.stringify({ ...row, sessionId: 'json-5', amount: 1, paidAt: 'today' }),
-    JSON.stringify({ ...row, sessionId: 'json-6', amount: 1, status: 'PENDING' }),
-  ])
-  const outcome = await run('transactions', wrong, id)
-  expect(outcome.stdout.split('\n').map((line) => line.split(': must')[0])).toEqual([
-    'line 1: is not a JSON object',
-    'line 2: amount',
-    'line 3: colour: is not a field of a row',
-    'line 4: paidAt',
-    'line 5: status',
-    '',
-  ])
 })
 
 test('an unknown column, a missing file and an empty one are refused', async () => {

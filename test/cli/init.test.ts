@@ -1,33 +1,13 @@
 import { readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseEnv } from 'node:util'
-import pg from 'pg'
 import { expect, inject, onTestFinished, test, vi } from 'vitest'
-import { createTestDatabase } from '../support/database.ts'
+import { createTestDatabase, emptyDatabase, query } from '../support/database.ts'
+import { temporaryFolder } from '../support/folder.ts'
 import { startProcess } from '../support/process.ts'
+import { postRest } from '../support/service.ts'
 import { WAIT_LIMIT_MS } from '../support/wait-for.ts'
-import { inflow, runHere, startInflow, temporaryFolder } from './run-inflow.ts'
-
-async function query(url: string, text: string) {
-  const client = new pg.Client({ connectionString: url })
-  await client.connect()
-  try {
-    return (await client.query(text)).rows
-  } finally {
-    await client.end()
-  }
-}
-
-/** A database without tables. @param options of `create database` */
-async function emptyDatabase(options = ''): Promise<string> {
-  const name = `init_${Math.random().toString(36).slice(2)}`
-  const server = inject('serverUrl')
-  await query(server, `create database ${name} ${options}`)
-  onTestFinished(async () => void (await query(server, `drop database ${name} with (force)`)))
-  const url = new URL(server)
-  url.pathname = `/${name}`
-  return url.href
-}
+import { inflow, runHere, startInflow } from './run-inflow.ts'
 
 /** A database with the schema. */
 async function migratedDatabase(): Promise<string> {
@@ -38,6 +18,18 @@ async function migratedDatabase(): Promise<string> {
 
 const KEY = Buffer.alloc(32, 9).toString('base64')
 const KEYS = { MASTER_KEY: undefined, ADMIN_TOKEN: undefined } as unknown as Record<string, string>
+
+/** Runs `init`, which must fail with this code and error, and print nothing. */
+async function expectRefused(
+  args: readonly string[],
+  env: Readonly<Record<string, string>>,
+  code: number,
+  text: RegExp | string,
+) {
+  const { stderr, ...outcome } = await runHere(['init', ...args], { ...KEYS, ...env })
+  expect(outcome).toMatchObject({ code, stdout: '' })
+  expect(stderr).toMatch(text)
+}
 
 test('prepares an empty database, from which the service then starts', async () => {
   const DATABASE_URL = await emptyDatabase()
@@ -63,10 +55,7 @@ test('prepares an empty database, from which the service then starts', async () 
     runHere(['business', 'list', '--json', '--url', running.grpcUrl], { INFLOW_TOKEN: token })
   const { stdout } = await list(settings['ADMIN_TOKEN'] ?? '')
   expect(JSON.parse(stdout).businesses).toHaveLength(1)
-  const response = await fetch(`${running.httpUrl}/v2/thirdparty/listVirtualAccounts/`, {
-    headers: { authorization: `Bearer ${secretKey}` },
-  })
-  expect(response.status).not.toBe(401)
+  expect((await postRest(running.httpUrl, secretKey, 'getBalance/', {})).status).toBe(200)
   await running.stop()
 })
 
@@ -76,20 +65,27 @@ test('a second run says what exists, and changes nothing', async () => {
   const args = ['init', '--write-env', file, '--business', 'Acme', '--key', 'test', '--json']
   const first = JSON.parse((await runHere(args, { ...KEYS, DATABASE_URL })).stdout)
   expect(first).toMatchObject({
-    ...{ generated: ['MASTER_KEY', 'ADMIN_TOKEN'], envFile: file, mode: 'test' },
+    generated: ['MASTER_KEY', 'ADMIN_TOKEN'],
+    envFile: file,
+    mode: 'test',
     business: { name: 'Acme', created: true },
     secretKey: expect.stringMatching(/test/),
   })
   const text = readFileSync(file, 'utf8')
   // All that the service needs, wherever it came from.
   expect(parseEnv(text)).toEqual({
-    ...{ DATABASE_URL, MASTER_KEY: expect.anything(), ADMIN_TOKEN: expect.anything() },
+    DATABASE_URL,
+    MASTER_KEY: expect.anything(),
+    ADMIN_TOKEN: expect.anything(),
   })
   const entries = () => query(DATABASE_URL, 'select number, details from audit_entry')
   const before = await entries()
   const again = JSON.parse((await runHere(args, { ...KEYS, DATABASE_URL })).stdout)
   expect(again).toMatchObject({
-    ...{ generated: [], migrations: [], masterKeyId: first.masterKeyId, hasAdminToken: true },
+    generated: [],
+    migrations: [],
+    masterKeyId: first.masterKeyId,
+    hasAdminToken: true,
     business: { id: first.business.id, created: false },
   })
   expect(again).not.toHaveProperty('secretKey')
@@ -107,22 +103,15 @@ test('takes keys that are set, and prints generated ones once without a file', a
   expect(stdout).toMatch(/^Admin token +as it was set$/m)
   expect(stdout).toMatch(/^Business +none: run this again with --business <name>$/m)
   const again = await runHere(['init', '--business', 'Acme'], {
-    ...{ DATABASE_URL, ADMIN_TOKEN, MASTER_KEY },
+    DATABASE_URL,
+    ADMIN_TOKEN,
+    MASTER_KEY,
   })
   expect(again.stdout).toMatch(/^Schema +up to date: nothing to migrate$/m)
   expect(again.stdout).toMatch(/Acme, created$/m)
-  const lost = await runHere(['init'], { ...KEYS, DATABASE_URL })
-  expect([lost.code, lost.stderr]).toEqual([
-    2,
-    expect.stringMatching(/^error: MASTER_KEY is required with DATABASE_URL/m),
-  ])
-  const other = await runHere(['init'], {
-    ...{ DATABASE_URL, MASTER_KEY: KEY },
-  })
-  expect([other.code, other.stderr]).toEqual([
-    1,
-    expect.stringMatching(/MASTER_KEY is not the one that this database was encrypted with/),
-  ])
+  await expectRefused([], { DATABASE_URL }, 2, /^error: MASTER_KEY is required with DATABASE_URL/m)
+  const other = 'MASTER_KEY is not the one that this database was encrypted with'
+  await expectRefused([], { DATABASE_URL, MASTER_KEY: KEY }, 1, other)
 })
 
 test('the file has the settings that reach the database and open it, also given ones', async () => {
@@ -131,18 +120,19 @@ test('the file has the settings that reach the database and open it, also given 
   const file = join(folder, 'inflow.env')
   writeFileSync(join(folder, 'key'), KEY, { mode: 0o600 })
   const given = {
-    ...{ DATABASE_URL, DATABASE_LISTEN_URL: DATABASE_URL, DATABASE_POOLING: 'transaction' },
-    ...{ MASTER_KEY_FILE: join(folder, 'key'), ADMIN_TOKEN: 'x'.repeat(32) },
+    DATABASE_URL,
+    DATABASE_LISTEN_URL: DATABASE_URL,
+    DATABASE_POOLING: 'transaction',
+    MASTER_KEY_FILE: join(folder, 'key'),
+    ADMIN_TOKEN: 'x'.repeat(32),
   }
-  const args = ['init', '--write-env', file]
-  const { code, stdout } = await runHere(args, { ...given, MASTER_KEY: '', LOG_LEVEL: 'warn' })
+  const args = ['--write-env', file]
+  const env = { ...given, MASTER_KEY: '', LOG_LEVEL: 'warn' }
+  const { code, stdout } = await runHere(['init', ...args], env)
   expect([code, stdout]).toEqual([0, expect.stringContaining(`- ${file}: the settings of every`)])
   expect(parseEnv(readFileSync(file, 'utf8'))).toEqual(given)
-  const other = await runHere(args, { ...given, ADMIN_TOKEN: 'y'.repeat(32) })
-  expect([other.code, other.stderr]).toEqual([
-    1,
-    expect.stringContaining(`${file} exists without the present ADMIN_TOKEN`),
-  ])
+  const other = { ...given, ADMIN_TOKEN: 'y'.repeat(32) }
+  await expectRefused(args, other, 1, `${file} exists without the current ADMIN_TOKEN`)
 })
 
 test('a run that is killed at any time is completed by the next', async () => {
@@ -154,7 +144,7 @@ test('a run that is killed at any time is completed by the next', async () => {
   const ended = [
     () => statSync(file).isFile(),
     async () =>
-      (await query(DATABASE_URL, "select to_regclass('business') is not null as is"))[0].is,
+      (await query(DATABASE_URL, "select to_regclass('business') is not null as is"))[0]?.['is'],
   ]
   for (const condition of ended) {
     const running = startInflow(args, { env })
@@ -178,7 +168,8 @@ test('a run that is killed at any time is completed by the next', async () => {
 test('two runs at once create one business', async () => {
   const DATABASE_URL = await migratedDatabase()
   const env = {
-    ...{ DATABASE_URL, ADMIN_TOKEN: 'x'.repeat(32) },
+    DATABASE_URL,
+    ADMIN_TOKEN: 'x'.repeat(32),
     MASTER_KEY: KEY,
   }
   const outcomes = await Promise.all(
@@ -190,33 +181,19 @@ test('two runs at once create one business', async () => {
 
 test('a database that cannot be used is refused, and nothing is changed', async () => {
   const file = join(temporaryFolder(), 'inflow.env')
-  const refused = async (DATABASE_URL: string, more: Record<string, string> = {}) => {
-    const { code, stdout, stderr } = await runHere(['init', '--write-env', file], {
-      ...{ ...KEYS, DATABASE_URL },
-      ...more,
-    })
-    expect(stdout).toBe('')
-    expect(() => statSync(file)).toThrow('ENOENT')
-    return [code, stderr]
-  }
+  const args = ['--write-env', file]
   const foreign = await emptyDatabase()
   await query(foreign, 'create table orders (id int)')
-  expect(await refused(foreign)).toEqual([
-    1,
-    expect.stringContaining('the schema public has 1 tables that are not of Inflow'),
-  ])
+  const others = 'the schema public has 1 tables that do not belong to Inflow'
+  await expectRefused(args, { DATABASE_URL: foreign }, 1, others)
   const latin = await emptyDatabase("encoding 'LATIN1' locale 'C' template template0")
-  expect(await refused(latin)).toEqual([
-    1,
-    expect.stringContaining('the encoding of the database is LATIN1'),
-  ])
-  const empty = await emptyDatabase()
-  expect(await refused(empty, { MIGRATE: 'off' })).toEqual([
-    1,
-    expect.stringMatching(
-      /migrations are pending, and MIGRATE is off: nothing was changed\n.*\n.*inflow migrate up/,
-    ),
-  ])
+  const encoding = 'the encoding of the database is LATIN1'
+  await expectRefused(args, { DATABASE_URL: latin }, 1, encoding)
+  const pending = { DATABASE_URL: await emptyDatabase(), MIGRATE: 'off' }
+  const advice =
+    /migrations are pending, and MIGRATE is off: nothing was changed\n.*\n.*inflow migrate up/
+  await expectRefused(args, pending, 1, advice)
+  expect(() => statSync(file)).toThrow('ENOENT')
   expect((await runHere(['init'], KEYS)).code).toBe(2)
 })
 
@@ -231,16 +208,12 @@ test('a role that may not create tables is advised to migrate as the owner first
   const own = new URL(url)
   own.username = role
   own.password = 'x'
-  const env = { DATABASE_URL: own.href, MASTER_KEY: KEY }
-  const init = () =>
-    runHere(['init', '--business', 'Acme'], { ...env, ADMIN_TOKEN: 'x'.repeat(32) })
-  const before = await init()
-  expect([before.code, before.stderr]).toEqual([
-    1,
-    expect.stringContaining(`the role ${role} may not create or alter tables`),
-  ])
+  const env = { DATABASE_URL: own.href, MASTER_KEY: KEY, ADMIN_TOKEN: 'x'.repeat(32) }
+  const args = ['--business', 'Acme']
+  const text = `the role ${role} may not create or alter tables`
+  await expectRefused(args, env, 1, text)
   expect((await runHere(['migrate', 'up'], { DATABASE_URL: url })).code).toBe(0)
-  const after = await init()
+  const after = await runHere(['init', ...args], env)
   expect([after.code, after.stderr]).toEqual([0, expect.not.stringContaining('error')])
   expect(after.stdout).toMatch(/Acme, created/)
   await query(url, `drop owned by ${role}`)
@@ -250,20 +223,12 @@ test('a file that exists is never overwritten, and invalid options are refused',
   const DATABASE_URL = await emptyDatabase()
   const file = join(temporaryFolder(), 'inflow.env')
   writeFileSync(file, 'LOG_LEVEL=warn\n', { mode: 0o600 })
-  const { code, stderr } = await runHere(['init', '--write-env', file], { ...KEYS, DATABASE_URL })
-  expect([code, stderr]).toEqual([
-    1,
-    expect.stringContaining(
-      `${file} exists without the present DATABASE_URL, MASTER_KEY, ADMIN_TOKEN, and is never overwritten`,
-    ),
-  ])
+  const env = { DATABASE_URL }
+  const lacking = `${file} exists without the current DATABASE_URL, MASTER_KEY, ADMIN_TOKEN, and is never overwritten`
+  await expectRefused(['--write-env', file], env, 1, lacking)
   expect(readFileSync(file, 'utf8')).toBe('LOG_LEVEL=warn\n')
-  const named = await runHere(['init', '--business', 'a\nb'], { ...KEYS, DATABASE_URL })
-  expect([named.code, named.stderr]).toEqual([
-    2,
-    expect.stringContaining('--business must be 1 to 100 characters'),
-  ])
-  const json = await runHere(['init', '--json'], { ...KEYS, DATABASE_URL })
-  expect([json.code, json.stderr]).toEqual([2, expect.stringContaining('--json needs --write-env')])
+  const unnamed = '--business must be 1 to 100 characters'
+  await expectRefused(['--business', 'a\nb'], env, 2, unnamed)
+  await expectRefused(['--json'], env, 2, '--json needs --write-env')
   expect(await query(DATABASE_URL, "select to_regclass('business') as is")).toEqual([{ is: null }])
 })

@@ -10,10 +10,10 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { temporaryFolder } from './run-inflow.ts'
+import { temporaryFolder } from '../support/folder.ts'
+import { listen } from '../support/listen.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const SOURCE = join(ROOT, 'src/cli')
@@ -84,10 +84,9 @@ test('before npm ci, npx runs no package of the same name from the registry', as
     const versions = { '9.9.9': { ...manifest, dist } }
     return response.end(JSON.stringify({ 'dist-tags': { latest: '9.9.9' }, versions }))
   })
-  await new Promise<void>((resolve) => registry.listen(0, '127.0.0.1', resolve))
   onTestFinished(() => void registry.close())
   const env = {
-    npm_config_registry: `http://127.0.0.1:${(registry.address() as AddressInfo).port}`,
+    npm_config_registry: `http://127.0.0.1:${await listen(registry)}`,
     // The settings of this machine are not those of every reader.
     npm_config_userconfig: join(stranger, 'none'),
     npm_config_globalconfig: join(stranger, 'none either'),

@@ -2,8 +2,9 @@ import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { expect, test } from 'vitest'
 import { findService, withProfile } from '../../src/cli/find-service.ts'
+import { temporaryFolder } from '../support/folder.ts'
 import { ADMIN_TOKEN, useSharedService } from '../support/service.ts'
-import { inflow, runHere, temporaryFolder } from './run-inflow.ts'
+import { inflow, runHere } from './run-inflow.ts'
 
 const service = useSharedService()
 /** Commands fail if they call it. */
@@ -32,7 +33,8 @@ const LIST = ['business', 'list']
 test('a login stores a service once it has accepted the token, for its owner alone', async () => {
   const user = newUser()
   const { code, stderr, stdout } = await inflow(['login', 'staging', '--url', service.grpcUrl], {
-    ...{ env: { XDG_CONFIG_HOME: user.folder }, input: `${ADMIN_TOKEN}\n` },
+    env: { XDG_CONFIG_HOME: user.folder },
+    input: `${ADMIN_TOKEN}\n`,
   })
   expect([code, stdout, stderr]).toEqual([
     0,
@@ -113,7 +115,8 @@ test('profiles are listed, used and removed', async () => {
   expect((await user.run(LIST)).stderr).toMatch(/^error: no service found/)
   writeFileSync(user.file, '{')
   expect(await user.run(LIST)).toMatchObject({
-    ...{ code: 2, stderr: `error: ${user.file} is no JSON: correct it, or remove it\n` },
+    code: 2,
+    stderr: `error: ${user.file} is no JSON: correct it, or remove it\n`,
   })
 })
 

@@ -2,7 +2,8 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { useDatabase } from '../support/database.ts'
-import { runHere, temporaryFolder } from './run-inflow.ts'
+import { temporaryFolder } from '../support/folder.ts'
+import { runHere } from './run-inflow.ts'
 
 const db = useDatabase()
 

@@ -6,7 +6,8 @@ import { createProgress } from '../../src/cli/progress.ts'
 import { has, ROOT } from '../support/embedded-service.ts'
 
 const COLUMNS = ['name', 'amount'].map((title, at) => ({
-  ...{ title, right: at === 1 },
+  title,
+  right: at === 1,
   of: (row: readonly string[]) => row[at] ?? '',
 }))
 

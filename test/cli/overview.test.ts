@@ -2,14 +2,13 @@ import { beforeAll, expect, test } from 'vitest'
 import { COMMANDS } from '../../src/cli/overview.ts'
 import { ACTIONS } from '../../src/overview/message.ts'
 import { openShop, pay, type Shop } from '../overview/scene.ts'
-import { ADMIN_TOKEN, useSharedService } from '../support/service.ts'
+import { useSharedService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { runHere } from './run-inflow.ts'
+import { callerEnv, runHere } from './run-inflow.ts'
 
 const service = useSharedService()
 
-const inflow = (...args: string[]) =>
-  runHere(args, { INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN })
+const inflow = (...args: string[]) => runHere(args, callerEnv(service))
 
 let shop: Shop
 const ofShop = () => ['--business', shop.businessId]
@@ -36,20 +35,6 @@ test('searches by any identifier', async () => {
   })
 })
 
-test('shows the timeline of a payment by its id or its session id', async () => {
-  for (const text of [id, sessionId]) {
-    await waitFor(async () => {
-      const { code, stdout } = await inflow('transaction', 'timeline', text)
-      expect(code).toBe(0)
-      expect(stdout).toMatch(/recorded +by token bootstrap, sandbox, held: UNDERPAID/)
-      expect(stdout).toMatch(/event #\d +PAYMENT_ON_HOLD, evt_/)
-    })
-  }
-  const { code, stderr } = await inflow('transaction', 'timeline', 'nothing')
-  expect(code).not.toBe(0)
-  expect(stderr).toContain('There is no such transaction')
-})
-
 test('lists what waits for a decision, with the counts of each kind', async () => {
   const kind = ['--kind', 'HELD_PAYMENT']
   const { code, stdout, stderr } = await inflow('review', 'list', ...ofShop(), ...kind)
@@ -60,21 +45,6 @@ test('lists what waits for a decision, with the counts of each kind', async () =
     ),
   )
   expect(stderr).toBe('Waiting: 1 HELD_PAYMENT\n')
-})
-
-test('takes an item, and shows who has it', async () => {
-  const item = ['review', 'update', id, '--kind', 'HELD_PAYMENT']
-  const { code, stdout } = await inflow(...item, '--assignee', 'Ada', '--note', 'asked')
-  expect([code, stdout]).toEqual([0, expect.stringMatching(/Assignee +Ada\nNote +asked\n/)])
-  expect((await inflow('review', 'list', ...ofShop())).stdout).toMatch(
-    / Ada +asked +transaction accept/,
-  )
-  const released = await inflow(...item, '--assignee', '', '--note', '')
-  expect([released.code, released.stdout]).toEqual([0, expect.not.stringContaining('Ada')])
-  expect(await inflow(...item, '--test')).toMatchObject({
-    code: 1,
-    stderr: expect.stringContaining('assignee'),
-  })
 })
 
 test('names a command for every action of an item', async () => {

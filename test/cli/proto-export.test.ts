@@ -13,8 +13,9 @@ import {
 import { load } from '@grpc/proto-loader'
 import { beforeEach, expect, onTestFinished, test } from 'vitest'
 import { has, ROOT } from '../support/embedded-service.ts'
+import { temporaryFolder } from '../support/folder.ts'
 import { ADMIN_TOKEN, useSharedService } from '../support/service.ts'
-import { runHere, temporaryFolder } from './run-inflow.ts'
+import { runHere } from './run-inflow.ts'
 
 declare const Contract: {
   inflow: { business: { v1: { BusinessService: ServiceClientConstructor } } }
@@ -61,9 +62,12 @@ test('writes the contract with its imports, which buf compiles, lints and genera
     stderr: '',
   })
   expect(files).toEqual([
-    ...['buf.yaml', 'buf/validate/validate.proto'],
-    ...['google/api/annotations.proto', 'google/api/http.proto'],
-    ...['google/rpc/error_details.proto', 'google/rpc/status.proto'],
+    'buf.yaml',
+    'buf/validate/validate.proto',
+    'google/api/annotations.proto',
+    'google/api/http.proto',
+    'google/rpc/error_details.proto',
+    'google/rpc/status.proto',
     ...filesIn(join(ROOT, 'proto/inflow')).map((name) => `inflow/${name}`),
   ])
   const built = build(folder)

@@ -5,8 +5,9 @@ import { beforeAll, expect, test } from 'vitest'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { type Payee, payee } from '../notifications/scene.ts'
-import { ADMIN_TOKEN, useService } from '../support/service.ts'
-import { inflow, runHere, temporaryFolder } from './run-inflow.ts'
+import { temporaryFolder } from '../support/folder.ts'
+import { useService } from '../support/service.ts'
+import { callerEnv, inflow, runHere } from './run-inflow.ts'
 
 const service = useService()
 let account: Payee
@@ -15,7 +16,7 @@ beforeAll(async () => {
   account = await payee(service, Bank.BANK_9PSB)
 })
 
-const env = () => ({ INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN })
+const env = () => callerEnv(service)
 const HEADER = 'Session ID,Account Number,Amount,Transaction Date,Status,DR/CR'
 
 const row = (session: string, amount: string, { status = 'SUCCESSFUL', side = 'CR' } = {}) =>

@@ -1,12 +1,13 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { onTestFinished, vi } from 'vitest'
+import { expect, onTestFinished, vi } from 'vitest'
 import { runCommandLine, SERVICE_NOUNS } from '../../src/cli/command-line.ts'
 import { MACHINE_NOUNS } from '../../src/cli/service/nouns.ts'
+import { ADMIN_TOKEN } from '../support/admin-token.ts'
+import { temporaryFolder } from '../support/folder.ts'
 
 /** The commands of a checkout. */
 export const NOUNS = [...MACHINE_NOUNS, ...SERVICE_NOUNS]
@@ -69,8 +70,11 @@ export function startInflow(args: readonly string[], options: RunOptions = {}): 
 }
 
 /** Runs the command in a process of its own, to its end. */
-export async function inflow(args: readonly string[], options: RunOptions = {}): Promise<Outcome> {
-  const running = startInflow(args, options)
+export const inflow = (args: readonly string[], options: RunOptions = {}): Promise<Outcome> =>
+  outcomeOf(startInflow(args, options))
+
+/** Waits for the end of a command whose output was not read. */
+export async function outcomeOf(running: Running): Promise<Outcome> {
   let stdout = ''
   for (let line = await running.nextLine(); line !== undefined; line = await running.nextLine()) {
     stdout += `${line}\n`
@@ -86,7 +90,8 @@ export async function runHere(
   const written = { stdout: '', stderr: '' }
   const spies = (['stdout', 'stderr'] as const).map((name) =>
     vi.spyOn(process[name], 'write').mockImplementation((text) => {
-      written[name] += text
+      // A warning of Node is about the whole process of the tests.
+      if (!/^\(node:\d+\) (?!Inflow)/.test(`${text}`)) written[name] += text
       return true
     }),
   )
@@ -107,10 +112,16 @@ export async function runHere(
   }
 }
 
-/** A folder that is removed when the test ends, and that other users may enter. */
-export function temporaryFolder(): string {
-  const folder = mkdtempSync(join(tmpdir(), 'inflow-cli-'))
-  chmodSync(folder, 0o755)
-  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
-  return folder
+/** What a command needs to call a service: its URL and a token. */
+export const callerEnv = ({ grpcUrl }: { readonly grpcUrl: string }, token = ADMIN_TOKEN) => ({
+  INFLOW_GRPC_URL: grpcUrl,
+  INFLOW_TOKEN: token,
+})
+
+/** Verifies the ledger and the audit log of a running service. */
+export async function verifyBooks(service: { readonly grpcUrl: string }): Promise<void> {
+  for (const noun of ['ledger', 'audit']) {
+    const { code, stderr } = await runHere([noun, 'verify'], callerEnv(service))
+    expect([noun, code, stderr]).toEqual([noun, 0, expect.any(String)])
+  }
 }

@@ -1,36 +1,30 @@
-import { beforeAll, expect, test, vi } from 'vitest'
-import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
+import { beforeAll, expect, test } from 'vitest'
+import type { Account } from '../../gen/inflow/account/v1/account_pb.ts'
 import { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
 import { SandboxService } from '../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
-import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { encodeCursor } from '../../src/events/cursor.ts'
 import { readLogState } from '../../src/events/log-state.ts'
-import { startProxy } from '../client/proxy.ts'
-import { CUSTOMER } from '../protocols/matrix/scene.ts'
-import { failOver, sequence, writeEvents } from '../support/events.ts'
-import { ADMIN_TOKEN, useService } from '../support/service.ts'
-import { WAIT_LIMIT_MS, waitFor } from '../support/wait-for.ts'
-import { runHere, startInflow } from './run-inflow.ts'
+import { failOver, publishEvents } from '../support/events.ts'
+import { grpcTransport } from '../support/grpc-client.ts'
+import { openAccountOver } from '../support/opened-account.ts'
+import { startProxy } from '../support/proxy.ts'
+import { useService } from '../support/service.ts'
+import { waitFor } from '../support/wait-for.ts'
+import { callerEnv, runHere, startInflow } from './run-inflow.ts'
 
 const service = useService()
 let businessId: string
-let account: { number: string; reference: string }
+let account: Account
 
 beforeAll(async () => {
   businessId = (await service.business()).id
-  const response = await service.client(AccountService).createAccount({
-    ...{ businessId, reference: 'order-1', bank: Bank.BANK_PROVIDUS, ...CUSTOMER },
-  })
-  account = {
-    number: response.account!.accountNumber,
-    reference: response.account!.reference,
-  }
+  account = await openAccountOver(grpcTransport(service.grpcUrl), { businessId })
 })
 
 /** Simulates a payment and waits until its event is in the log. @returns the event */
 async function pay(sessionId: string) {
   await service.client(SandboxService).simulateTransfer({
-    accountNumber: account.number,
+    accountNumber: account.accountNumber,
     amountMinor: 150_050n,
     sessionId,
     payerName: 'Chidi',
@@ -47,7 +41,7 @@ async function pay(sessionId: string) {
 
 /** Starts `events tail` in its own process. */
 function tail(url: string, ...args: string[]) {
-  const env = { INFLOW_GRPC_URL: url, INFLOW_TOKEN: ADMIN_TOKEN }
+  const env = callerEnv({ grpcUrl: url })
   return startInflow(['events', 'tail', ...args], { env })
 }
 
@@ -89,7 +83,7 @@ test('starts after a cursor, and prints one JSON document for each line', async 
 })
 
 test('resumes after a lost connection without losing or repeating events', async () => {
-  const proxy = await startProxy(new URL(service.grpcUrl).host)
+  const proxy = await startProxy(service.grpcUrl)
   const first = await pay('CUT-0')
   const running = tail(proxy.url, '--json', '--cursor', first.cursor)
   for (const session of ['CUT-1', 'CUT-2', 'CUT-3']) {
@@ -115,46 +109,8 @@ test('exits without an error when the reader closes the pipe', async () => {
   expect(running.stderr()).toBe('')
 })
 
-test('a slow reader slows the stream down and receives all events', async () => {
-  const proxy = await startProxy(new URL(service.grpcUrl).host)
-  const { cursor } = await pay('SLOW-0')
-  const ids = await writeEvents(service.database.durablePool, 8_000)
-  await sequence(service.database.durablePool)
-  const running = tail(proxy.url, '--json', '--cursor', cursor)
-  expect(idOf(await running.nextLine())).toBe(ids[0])
-  // Wait until the pipes and the flow-control windows are full.
-  let bytes = -1
-  await vi.waitFor(
-    () => {
-      const before = bytes
-      bytes = proxy.bytes()
-      expect(bytes).toBe(before)
-    },
-    { interval: 200, timeout: WAIT_LIMIT_MS },
-  )
-  expect(bytes).toBeLessThan(500_000)
-  for (const id of ids.slice(1)) expect(idOf(await running.nextLine())).toBe(id)
-  expect(proxy.bytes()).toBeGreaterThan(1_000_000)
-})
-
-test('a kind that does not exist is refused, and the kinds are listed', async () => {
-  const env = { INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN }
-  const refused = await runHere(['events', 'tail', '--kind', 'PAYMENT_NOTIFICATON'], env)
-  expect(refused).toMatchObject({ code: 1, stderr: expect.stringContaining('kinds[0]') })
-  const list = await runHere(['events', 'kinds'], env)
-  expect(list.stdout).toMatch(/PAYMENT_NOTIFICATION +all endpoints +A payment arrived/)
-  const one = await runHere(['events', 'kinds', 'ACCOUNT_CREATED', '--json'], env)
-  expect(JSON.parse(one.stdout)).toMatchObject({
-    kind: 'ACCOUNT_CREATED',
-    schema: { title: 'ACCOUNT_CREATED' },
-    example: { event: 'ACCOUNT_CREATED' },
-  })
-  expect(await runHere(['events', 'kinds', 'NOTHING'], env)).toMatchObject({ code: 1, stdout: '' })
-})
-
 async function publish() {
-  const [id] = await writeEvents(service.database.durablePool, 1)
-  await sequence(service.database.durablePool)
+  const [id] = await publishEvents(service.database.durablePool, 1)
   return id!
 }
 
@@ -167,7 +123,7 @@ test('tails go on in an epoch that a bump begins, and end with a safe cursor aft
   const first = tail(service.grpcUrl, '--json', '--cursor', encodeCursor(end))
   const before = await publish()
   expect(idOf(await first.nextLine())).toBe(before)
-  const env = { INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN }
+  const env = callerEnv(service)
   const bumped = await runHere(['events', 'epoch', 'bump', '--yes'], env)
   expect(bumped).toMatchObject({ code: 0, stdout: `Epoch ${epoch + 1}\n` })
   const lost = await publish()

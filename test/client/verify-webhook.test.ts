@@ -1,4 +1,4 @@
-import { createHmac, randomBytes } from 'node:crypto'
+import { createHmac } from 'node:crypto'
 import fc from 'fast-check'
 import { Webhook } from 'standardwebhooks'
 import { describe, expect, test } from 'vitest'
@@ -187,7 +187,7 @@ describe('a webhook is accepted', () => {
     // Not UTF-8: decoding and encoding again would change the body and its signature.
     const bytes = Buffer.concat([
       Buffer.from('{"event":"A","data":{"x":"'),
-      randomBytes(8).map((byte) => byte | 0x80),
+      Buffer.of(0xff, 0xc3, 0x28, 0x80),
       Buffer.from('"}}'),
     ])
     const timestamp = String(NOW_MS / 1_000)

@@ -5,15 +5,14 @@ import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { exportContract } from '../../src/cli/proto.ts'
-import { temporaryFolder } from '../cli/run-inflow.ts'
-import { failOver, sequence, writeEvents } from '../support/events.ts'
-import { makeFolder } from '../support/folder.ts'
+import { failOver, publishEvents } from '../support/events.ts'
+import { makeFolder, temporaryFolder } from '../support/folder.ts'
 import { freePort } from '../support/free-port.ts'
 import { startProcess } from '../support/process.ts'
+import { runProgram, startProgram } from '../support/program.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { installed } from './installed.ts'
-import { runProgram, startProgram } from './program.ts'
 
 const { grpcPython: python = '', protoc } = installed
 const service = useService()
@@ -46,11 +45,7 @@ const environment = (grpcUrl = service.grpcUrl, token = ADMIN_TOKEN) => ({
   PYTHONDONTWRITEBYTECODE: '1',
 })
 
-async function publish(count: number): Promise<string[]> {
-  const ids = await writeEvents(pool(), count)
-  await sequence(pool())
-  return ids
-}
+const publish = (count: number) => publishEvents(pool(), count)
 
 describe.skipIf(!python || !protoc)('the clients in Python, over gRPC', () => {
   const pay = (...args: string[]) => runProgram([python, at('payments.py'), ...args], environment())

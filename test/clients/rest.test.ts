@@ -1,39 +1,19 @@
-import { execFileSync } from 'node:child_process'
-import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
-import { temporaryFolder } from '../cli/run-inflow.ts'
+import { runProgram } from '../support/program.ts'
 import { useSharedService } from '../support/service.ts'
-import { installed } from './installed.ts'
-import { runProgram } from './program.ts'
+import { guideProgram } from './installed.ts'
 
 const service = useSharedService()
-const at = (path: string) => join(import.meta.dirname, path)
+// That of Python speaks gRPC: python.test.ts.
+const { Go, PHP } = guideProgram('payments')
 
-interface Language {
-  readonly program: string | undefined
-  readonly command: (program: string) => readonly string[]
-}
-
-const LANGUAGES: Readonly<Record<string, Language>> = {
-  Go: {
-    program: installed.go,
-    command(go) {
-      const built = join(temporaryFolder(), 'payments')
-      execFileSync(go, ['build', '-o', built, at('go/payments.go')])
-      return [built]
-    },
-  },
-  PHP: { program: installed.php, command: (php) => [php, at('php/payments.php')] },
-}
-
-describe.each(Object.entries(LANGUAGES))('the client in %s', (name, { program, command }) => {
-  test.skipIf(!program)('opens an account, and looks a payment up', async () => {
+describe.each(Object.entries({ Go, PHP }))('the client in %s', (name, command) => {
+  test.skipIf(!command)('opens an account, and looks a payment up', async () => {
     const { key } = await service.business(name)
-    const built = command(program!)
     const run = (...args: string[]) =>
-      runProgram([...built, ...args], { INFLOW_URL: service.httpUrl, INFLOW_SECRET_KEY: key })
+      runProgram(command!(...args), { INFLOW_URL: service.httpUrl, INFLOW_SECRET_KEY: key })
     const opened = await run('order-1')
     expect(opened).toMatchObject({ code: 0, stderr: '' })
     const [, accountNumber] = /^account (\d{10}) .*Ada Obi.*\n$/i.exec(opened.stdout) ?? []
@@ -54,11 +34,10 @@ describe.each(Object.entries(LANGUAGES))('the client in %s', (name, { program, c
     })
   })
 
-  test.skipIf(!program)('says which field is wrong, and which key', async () => {
+  test.skipIf(!command)('says which field is wrong, and which key', async () => {
     const { key } = await service.business()
-    const built = command(program!)
     const run = (secret: string) =>
-      runProgram([...built, 'x'.repeat(101)], {
+      runProgram(command!('x'.repeat(101)), {
         INFLOW_URL: service.httpUrl,
         INFLOW_SECRET_KEY: secret,
       })

@@ -49,9 +49,15 @@ const READ_URL = 'postgres://user:hidden@standby.example:5432/inflow'
 const PROXY = 'http://user:hidden@proxy.example:3128'
 const RELAYING = { RELAY_URL: 'nats://user:hid%40den@a:4222,nats://user:hid%40den@b:4223' }
 const RELAY = {
-  ...{ servers: ['a:4222', 'b:4223'], tls: false },
-  ...{ user: 'user', password: 'hid@den', token: undefined },
-  ...{ format: 'protobuf' as const, replicas: 1, credentialsFile: undefined, caFile: undefined },
+  servers: ['a:4222', 'b:4223'],
+  tls: false,
+  user: 'user',
+  password: 'hid@den',
+  token: undefined,
+  format: 'protobuf' as const,
+  replicas: 1,
+  credentialsFile: undefined,
+  caFile: undefined,
 }
 const TLS = { cert: '/c', key: '/k', clientCa: undefined }
 const OIDC = { OIDC_CLIENT_ID: 'inflow', PUBLIC_URL: 'https://a.example' }
@@ -111,8 +117,11 @@ const RIGHT: [string, string, Partial<Config>, NodeJS.ProcessEnv?][] = [
     {
       relay: {
         ...RELAY,
-        ...{ servers: ['[fd00::1]:4222'], tls: true, token: 'token' },
-        ...{ user: undefined, password: undefined },
+        servers: ['[fd00::1]:4222'],
+        tls: true,
+        token: 'token',
+        user: undefined,
+        password: undefined,
       },
     },
   ],
@@ -314,8 +323,12 @@ describe('an invalid setting', () => {
   test('is reported with all others, and no line shows a secret', () => {
     // Reported only beside a valid value of another setting.
     const halves = [
-      ...['TLS_KEY', 'RELAY_CREDENTIALS', 'RELAY_TLS_CA', 'OIDC_CLIENT_SECRET'],
-      ...['DATABASE_LISTEN_URL', 'OPS_PORT'],
+      'TLS_KEY',
+      'RELAY_CREDENTIALS',
+      'RELAY_TLS_CA',
+      'OIDC_CLIENT_SECRET',
+      'DATABASE_LISTEN_URL',
+      'OPS_PORT',
     ]
     const settings = Object.fromEntries(WRONG.filter(([name]) => !halves.includes(name)))
     const faults = faultsOf(settings)

@@ -3,7 +3,8 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { readEnvFile } from '../../src/config/env-file.ts'
 import { explainSettings, maskSecret } from '../../src/config/explain-settings.ts'
-import { runHere, temporaryFolder } from '../cli/run-inflow.ts'
+import { runHere } from '../cli/run-inflow.ts'
+import { temporaryFolder } from '../support/folder.ts'
 
 const KEY = Buffer.from(Array.from({ length: 32 }, (_, i) => i * 5)).toString('base64')
 
@@ -104,9 +105,22 @@ test('refuses a misspelt name of any length in the file, which is for Inflow alo
 
 test('does not complain of what is for something else', () => {
   const names = [
-    ...['HOME', 'PORT', 'HTTP_PROXY', 'TLS_VERSION', 'WEBHOOK_SECRET', 'BANK_OF_ELSEWHERE'],
-    ...['MASTER_KEY_FILE', 'INFLOW_TOKEN_FILE', 'INFLOW_SECRET_KEY', 'SMTP_PORT', 'DATABASE_HOST'],
-    ...['DATABASE_NAME', 'DATABASE_USER', 'NATS_URL', 'OTEL_METRICS_EXPORTER', 'RATE_LIMIT_WINDOW'],
+    'HOME',
+    'PORT',
+    'HTTP_PROXY',
+    'TLS_VERSION',
+    'WEBHOOK_SECRET',
+    'BANK_OF_ELSEWHERE',
+    'MASTER_KEY_FILE',
+    'INFLOW_TOKEN_FILE',
+    'INFLOW_SECRET_KEY',
+    'SMTP_PORT',
+    'DATABASE_HOST',
+    'DATABASE_NAME',
+    'DATABASE_USER',
+    'NATS_URL',
+    'OTEL_METRICS_EXPORTER',
+    'RATE_LIMIT_WINDOW',
   ]
   for (const name of names) expect(explained({ [name]: '1' }).unknown).toEqual([])
 })

@@ -116,12 +116,12 @@ describe.skipIf(!hasBrowser)('the pages of businesses, accounts and access', () 
     const hook = { url: 'http://127.0.0.1:9/hooks', kinds: ['SETTLEMENT_COMPLETED'] }
     const created = { businessId: shop.businessId, ...hook }
     await service.client(WebhookService).createEndpoint(created)
-    const { page, go } = await open(`/businesses/${shop.businessId}`)
+    const { page, follow } = await open(`/businesses/${shop.businessId}`)
     const figure = (text: string) => page.locator('.figure', { hasText: text })
     await figure('received and not settled yet').getByText('₦1,500.50').waitFor()
     await figure('settled, less fees, reversals and payouts').getByText('₦0.00').waitFor()
     await figure('Healthy endpoints').getByText('1 of 1').waitFor()
-    await go(`/businesses/${shop.businessId}?mode=test`)
+    await follow(`/businesses/${shop.businessId}?mode=test`)
     await figure('received and not settled yet').getByText('₦0.00').waitFor()
     await figure('Healthy endpoints').getByText('there are none').waitFor()
   })
@@ -225,7 +225,7 @@ describe.skipIf(!hasBrowser)('the pages of businesses, accounts and access', () 
     await service.client(SessionService).createPortalLink({ businessId: business.id })
     const shop = await openShop(service)
     await pay(service, shop)
-    const { page, dialog, go } = await open('/access')
+    const { page, dialog, follow } = await open('/access')
     for (const [path, row] of [
       ['/access', /ledger/],
       [`/businesses/${business.id}?mode=test`, /sk_test_/],
@@ -233,7 +233,7 @@ describe.skipIf(!hasBrowser)('the pages of businesses, accounts and access', () 
       [`/accounts/${shop.businessId}/${shop.reference}`, /Success/],
       ['/accounts', new RegExp(shop.merchantReference)],
     ] as const) {
-      await go(path)
+      await follow(path)
       await page.getByRole('row', { name: row }).first().waitFor()
       await expectAccessible(page)
     }

@@ -1,14 +1,13 @@
-import type { Locator, Page } from 'playwright-core'
+import type { Locator } from 'playwright-core'
 import { beforeAll, describe, expect, it } from 'vitest'
 import { PayoutService } from '../../gen/inflow/payout/v1/payout_service_pb.ts'
-import { SessionService } from '../../gen/inflow/session/v1/session_service_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { nuban } from '../../src/banks/nuban.ts'
 import { openAccount, pay, settleAll } from '../overview/scene.ts'
 import { hasBrowser } from '../support/browser.ts'
 import { useService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { expectAccessible, useBrowser } from './browser.ts'
+import { expectAccessible, loaded, openPortal, useBrowser } from './browser.ts'
 
 const HEAD =
   'reference,amount,beneficiary_bank_code,beneficiary_account_number,beneficiary_account_name'
@@ -35,13 +34,8 @@ describe.skipIf(!hasBrowser)('batches of payouts in the console', () => {
   })
 
   /** Opens the portal of the business by a link of its own: each link is another requester. */
-  async function openPortal(...scopes: string[]) {
-    const link = { businessId, scopes: ['read', ...scopes] }
-    const { urlPath } = await service.client(SessionService).createPortalLink(link)
-    const portal = await open(urlPath.slice('/console'.length), { token: null })
-    await portal.page.locator('nav.rail a').first().waitFor()
-    return portal
-  }
+  const openAs = (...scopes: string[]) =>
+    openPortal(open, service, { businessId, scopes: ['read', ...scopes] })
 
   async function choose(dialog: Locator, ...rows: string[]) {
     const buffer = Buffer.from([HEAD, ...rows].join('\n'))
@@ -49,11 +43,8 @@ describe.skipIf(!hasBrowser)('batches of payouts in the console', () => {
     await dialog.getByLabel('File').setInputFiles(file)
   }
 
-  const loaded = (page: Page) =>
-    waitFor(async () => expect(await page.locator('.bones').count()).toBe(0))
-
   it('takes a file in the portal of a business, and has another person approve its sum in words', async () => {
-    const { page, dialog, go } = await openPortal('payouts:write')
+    const { page, dialog, go } = await openAs('payouts:write')
     await page.locator('nav.rail a', { hasText: 'Payouts' }).click()
     await page.getByRole('link', { name: 'Batches' }).click()
     await page.getByText('No batches in live mode').waitFor()
@@ -77,10 +68,12 @@ describe.skipIf(!hasBrowser)('batches of payouts in the console', () => {
     await page.getByText('You requested it: another person has to approve it.').waitFor()
     expect(await page.getByRole('button', { name: 'Approve the batch' }).count()).toBe(0)
 
-    const other = await openPortal('payouts:approve')
-    await other.go('/payouts/batches')
+    const other = await openAs('payouts:approve')
+    await other.follow('/payouts/batches')
+    const sent = other.page.getByRole('row', { name: /salaries-11.*Await approval: 1/ })
+    await sent.waitFor()
     expect(await other.page.getByRole('button', { name: 'Upload a batch' }).count()).toBe(0)
-    await other.page.getByRole('row', { name: /salaries-11.*Await approval: 1/ }).click()
+    await sent.click()
     // The bank states another name for the second row.
     const refused = other.page.getByRole('table', { name: 'Refused items' })
     await refused
@@ -105,12 +98,14 @@ describe.skipIf(!hasBrowser)('batches of payouts in the console', () => {
   it('rejects a batch as a whole, and operators choose the business first', async () => {
     const beneficiary = { bankCode: '058', accountNumber: ADA, accountName: name }
     const { batch } = await payouts().createPayouts({
-      ...{ businessId, reference: 'rejected', live: true },
+      businessId,
+      reference: 'rejected',
+      live: true,
       items: [{ reference: 'ada-12', amountMinor: 200_000n, beneficiary }],
     })
-    const { page, act, go } = await open('/payouts/batches')
+    const { page, act, follow } = await open('/payouts/batches')
     await page.getByText('Choose a business').waitFor()
-    await go(`/payouts/batches/${businessId}/${batch!.id}`)
+    await follow(`/payouts/batches/${businessId}/${batch!.id}`)
     await page.getByText('Await approval: 1').first().waitFor()
     await act('Reject the batch', {
       fill: (dialog) => dialog.getByLabel('Why').fill('the file of October'),
@@ -121,8 +116,8 @@ describe.skipIf(!hasBrowser)('batches of payouts in the console', () => {
   })
 
   it('shows a business its rules, and neither changes them nor shows those of the installation', async () => {
-    const { page, go } = await openPortal('payouts:write', 'payouts:approve')
-    await go('/payouts')
+    const { page, follow } = await openAs('payouts:write', 'payouts:approve')
+    await follow('/payouts')
     await page.getByRole('link', { name: 'Rules' }).click()
     await page.getByText('needed above ₦1,000.00').waitFor()
     await page.getByRole('row', { name: new RegExp(ADA) }).waitFor()
@@ -137,14 +132,14 @@ describe.skipIf(!hasBrowser)('batches of payouts in the console', () => {
     await payouts().updatePayoutPolicy({ policy })
     await pay(service, await openAccount(service, businessId), 300_000n)
     const settlementId = await settleAll(service, businessId, 1n)
-    const { page, go } = await openPortal()
+    const { page, follow } = await openAs()
     await waitFor(async () => {
       const { settlements } = await service
         .client(SettlementService)
         .listSettlements({ settlementId })
       expect(settlements[0]?.payout?.detail).toMatch(/limit/)
     })
-    await go(`/settlement/${settlementId}`)
+    await follow(`/settlement/${settlementId}`)
     const text = 'Not paid out. Its amount must be at most 1.00 naira, the limit of one payout.'
     await page.getByText(text).waitFor()
     await page.getByText('It is tried again').waitFor()

@@ -2,6 +2,7 @@ import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Browser, BrowserContextOptions, Locator, Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, expect } from 'vitest'
+import { SessionService } from '../../gen/inflow/session/v1/session_service_pb.ts'
 import { launchBrowser, seriousFaults } from '../support/browser.ts'
 import { ADMIN_TOKEN, type TestService } from '../support/service.ts'
 import { WAIT_LIMIT_MS, waitFor } from '../support/wait-for.ts'
@@ -15,8 +16,10 @@ export interface ConsolePage {
   readonly dialog: Locator
   /** What the browser complained about: errors, and what the content security policy refused. */
   readonly problems: readonly string[]
-  /** Opens another page of the console. */
+  /** Loads another page of the console. */
   go(path: string): Promise<unknown>
+  /** Shows another page of the console as a link does, without loading the console again. */
+  follow(path: string): Promise<unknown>
   /** Presses a button, and the one of the same name in the dialog that asks, and closes the result. */
   act(name: string, options?: ActOptions): Promise<string>
   close(): Promise<void>
@@ -77,8 +80,10 @@ export function useBrowser(service: TestService) {
     })
     page.on('pageerror', (error) => problems.push(String(error)))
     const go = (to: string) => page.goto(`${service.httpUrl}/console${to}`)
+    const follow = (to: string) =>
+      page.evaluate(`history.pushState(null, '', ${JSON.stringify(`/console${to}`)})`)
     const close = () => context.close()
-    const console = { page, problems, go, close, ...dialogOf(page) }
+    const console = { page, problems, go, follow, close, ...dialogOf(page) }
     opened.push(console)
     await go(path)
     return console
@@ -103,6 +108,22 @@ function dialogOf(page: Page): Pick<ConsolePage, 'dialog' | 'act'> {
     },
   }
 }
+
+/** Opens the console by a portal link of its own, as another person. @returns also the link's id */
+export async function openPortal(
+  open: ReturnType<typeof useBrowser>,
+  service: TestService,
+  link: { readonly businessId: string; readonly scopes: string[] },
+) {
+  const { portalLink, urlPath } = await service.client(SessionService).createPortalLink(link)
+  const portal = await open(urlPath.slice('/console'.length), { token: null })
+  await portal.page.locator('nav.rail a').first().waitFor()
+  return { ...portal, portalLinkId: portalLink!.id }
+}
+
+/** Waits until a page shows nothing that is still loading. */
+export const loaded = (page: Page) =>
+  waitFor(async () => expect(await page.locator('.bones').count()).toBe(0))
 
 /** Keeps back the calls of a method, "Service/Method", until they are released. */
 export async function hold(page: Page, method: string) {

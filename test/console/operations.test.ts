@@ -2,7 +2,6 @@ import { readFile } from 'node:fs/promises'
 import type { Page } from 'playwright-core'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
-import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { OverviewService } from '../../gen/inflow/overview/v1/overview_service_pb.ts'
 import { ReviewKind } from '../../gen/inflow/overview/v1/review_pb.ts'
 import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
@@ -12,9 +11,8 @@ import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { fresh, openAccount, openShop, pay, settleAll } from '../overview/scene.ts'
 import { hasBrowser } from '../support/browser.ts'
-import { type TestService, useService } from '../support/service.ts'
-import { waitFor } from '../support/wait-for.ts'
-import { expectAccessible, hold, useBrowser } from './browser.ts'
+import { issueToken, type TestService, useService } from '../support/service.ts'
+import { expectAccessible, hold, loaded, useBrowser } from './browser.ts'
 
 describe.skipIf(!hasBrowser)('the pages of operators', () => {
   const service = useService()
@@ -91,7 +89,7 @@ describe.skipIf(!hasBrowser)('the pages of operators', () => {
     expect(await radio.isChecked()).toBe(true)
     // A link to what was decided says so.
     await go('/review?item=1-live-unm_none')
-    await page.getByText('does not wait any more').waitFor()
+    await page.getByText('The linked item no longer waits').waitFor()
   })
 
   test('several items are decided at once, and each says what became of it', async () => {
@@ -130,8 +128,7 @@ describe.skipIf(!hasBrowser)('the pages of operators', () => {
   })
 
   test('an item is taken by a key, noted about, and found among those of its assignee', async () => {
-    const request = { name: 'Bola the operator', scopes: ['admin'] }
-    const { secret } = await service.client(AdminService).issueToken(request)
+    const { secret } = await issueToken(service, ['admin'], [], 'Bola the operator')
     const { page, act, go } = await open('/review', { token: secret })
     await item(page, 'Held payment').click()
     await page.keyboard.press('t')
@@ -208,8 +205,11 @@ describe.skipIf(!hasBrowser)('the pages of operators', () => {
     await page.getByText('₦50.00 and 1.25 %').waitFor()
     const { terms } = await service.client(SettlementService).getSettlementTerms({ businessId })
     expect(terms).toMatchObject({
-      ...{ schedule: Schedule.WORKING_DAYS, workingDays: 1 },
-      ...{ feeFlatMinor: 5_000n, feeBasisPoints: 125, feeCapMinor: 200_050n },
+      schedule: Schedule.WORKING_DAYS,
+      workingDays: 1,
+      feeFlatMinor: 5_000n,
+      feeBasisPoints: 125,
+      feeCapMinor: 200_050n,
     })
     await change.click()
     await most.fill('4,321.00')
@@ -328,32 +328,31 @@ describe.skipIf(!hasBrowser)('the pages of operators', () => {
   })
 
   test('a token that may only read sees no button that changes something', async () => {
-    const request = { name: 'reader', scopes: ['read'] }
-    const { secret } = await service.client(AdminService).issueToken(request)
-    const { page, go } = await open('/review', { token: secret })
+    const { secret } = await issueToken(service, ['read'])
+    const { page, follow } = await open('/review', { token: secret })
     await item(page, 'Held payment').click()
     await page.getByText('an operator decides').waitFor()
     expect(await page.getByRole('checkbox').count()).toBe(0)
-    await go('/')
+    await follow('/')
     const needs = page.locator('.needs')
     await needs.getByRole('link', { name: 'Open' }).first().waitFor()
     expect(await needs.getByRole('link', { name: /Decide|Assign|Resolve/ }).count()).toBe(0)
-    await go(`/settlement?business=${scene.shop.businessId}`)
+    await follow(`/settlement?business=${scene.shop.businessId}`)
     await page.getByText('Change').or(page.getByText('Payments are due')).first().waitFor()
     for (const name of ['Settle now', 'Change the terms', 'Add a holiday', 'Verify the ledger']) {
       expect(await page.getByRole('button', { name }).count(), name).toBe(0)
     }
-    await go('/reconciliation')
+    await follow('/reconciliation')
     await page.getByText('needs a token with the scope admin').waitFor()
   })
 
   test('has no serious fault of accessibility, light or dark, wide or narrow', async () => {
-    const { page, go } = await open('/review')
+    const { page, follow } = await open('/review')
     const business = `?business=${scene.shop.businessId}`
     for (const path of ['review', `settlement${business}`, 'reconciliation', 'health']) {
-      await go(`/${path}`)
+      await follow(`/${path}`)
       await page.locator('h1').waitFor()
-      await waitFor(async () => expect(await page.locator('.bones').count()).toBe(0))
+      await loaded(page)
       if (path === 'review') await page.keyboard.press('j')
       await expectAccessible(page)
     }
@@ -376,7 +375,9 @@ async function seedOperations(service: TestService) {
   const payments = service.client(TransactionService)
   const stray = { bank: Bank.BANK_9PSB, sessionId: fresh('stray'), amountMinor: 4_200_000n }
   await payments.recordPayment({
-    ...{ ...stray, accountNumber: '0000000001', narration: 'for order 12' },
+    ...stray,
+    accountNumber: '0000000001',
+    narration: 'for order 12',
     payer: { name: 'CHIDI EZE', accountNumber: '0123456789', bankName: 'Zenith' },
   })
   await payments.recordPayment({ ...stray, accountNumber: shop.accountNumber, sessionId })

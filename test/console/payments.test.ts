@@ -1,12 +1,11 @@
 import { readFile } from 'node:fs/promises'
 import type { Page } from 'playwright-core'
 import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { openAccount, openShop, pay, type Shop, settleAll, transfer } from '../overview/scene.ts'
 import { hasBrowser } from '../support/browser.ts'
 import { startReceiver } from '../support/receiver.ts'
-import { useService } from '../support/service.ts'
+import { issueToken, useService } from '../support/service.ts'
 import { expectAccessible, hold, useBrowser } from './browser.ts'
 
 describe.skipIf(!hasBrowser)('payments, the overview and events in a browser', () => {
@@ -143,8 +142,7 @@ describe.skipIf(!hasBrowser)('payments, the overview and events in a browser', (
     ] as const) {
       await pay(service, account, amountMinor)
     }
-    const request = { name: 'portal', scopes: ['read'], businessIds: [sold.businessId] }
-    const { secret: token } = await service.client(AdminService).issueToken(request)
+    const { secret: token } = await issueToken(service, ['read'], [sold.businessId])
     const { page } = await open('/payments', { token })
     await page.getByRole('combobox', { name: 'Search' }).fill(email)
     await page.getByRole('option', { name: 'Customer Ada Obi' }).click()
@@ -216,8 +214,8 @@ describe.skipIf(!hasBrowser)('payments, the overview and events in a browser', (
     await verdict
       .getByText(/^Received and settled\. 127\.0\.0\.1:\d+: responded with 500\. Next attempt in /)
       .waitFor()
-    receiver.answer({ status: 200 })
-    await act('Send now', { from: verdict })
+    // While the dialog is open: a retry that succeeds before takes the button away.
+    await act('Send now', { from: verdict, fill: async () => receiver.answer({ status: 200 }) })
     await timeline.getByRole('button', { name: 'Attempt 2' }).waitFor()
     await page.locator('main').getByText('More', { exact: true }).click()
     await act('Reverse', {
@@ -377,9 +375,9 @@ describe.skipIf(!hasBrowser)('payments, the overview and events in a browser', (
 
   test('its pages are accessible and fit, light or dark, wide or narrow', async () => {
     const paid = await pay(service, shop)
-    const { page, go } = await open('/')
+    const { page, follow } = await open('/')
     for (const path of ['/', '/payments', '/events', `/payments/${paid.id}?open=recorded`]) {
-      await go(path)
+      await follow(path)
       await page.getByRole('heading', { level: 1 }).waitFor()
       await isLive(page)
       await page.locator('.bones').first().waitFor({ state: 'detached' })

@@ -1,21 +1,22 @@
 import type { Page } from 'playwright-core'
 import { afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { PauseScope, PayoutStatus } from '../../gen/inflow/payout/v1/payout_pb.ts'
 import { PayoutService } from '../../gen/inflow/payout/v1/payout_service_pb.ts'
-import { SessionService } from '../../gen/inflow/session/v1/session_service_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { nuban } from '../../src/banks/nuban.ts'
-import { MAGIC_ACCOUNTS } from '../../src/banks/sandbox.ts'
+import { MAGIC_ACCOUNTS, simulatedName } from '../../src/banks/sandbox.ts'
 import { fresh, openAccount, settleAll } from '../overview/scene.ts'
 import { hasBrowser } from '../support/browser.ts'
-import { useService } from '../support/service.ts'
+import { issueToken, useService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { expectAccessible, useBrowser } from './browser.ts'
+import { expectAccessible, loaded, openPortal, useBrowser } from './browser.ts'
 
 /** An account of Guaranty Trust Bank. */
 const ADA = { bankCode: '058', accountNumber: nuban('058', 145_700_001) }
+
+/** Its holder. */
+const PAYER = { ...ADA, name: simulatedName(ADA.accountNumber) }
 
 describe.skipIf(!hasBrowser)('payouts in the console', () => {
   const service = useService()
@@ -27,9 +28,11 @@ describe.skipIf(!hasBrowser)('payouts in the console', () => {
   /** Records and settles a payment from an account of Guaranty Trust Bank. @returns its id */
   async function receive(amountMinor: bigint): Promise<string> {
     const { transaction } = await service.client(TransactionService).recordPayment({
-      ...{ bank: Bank.BANK_9PSB, accountNumber: shop.accountNumber, amountMinor },
+      bank: Bank.BANK_9PSB,
+      accountNumber: shop.accountNumber,
+      amountMinor,
       sessionId: fresh('session'),
-      payer: { name: 'BOLA ADE', ...ADA, bankName: 'Guaranty Trust Bank' },
+      payer: { ...PAYER, bankName: 'Guaranty Trust Bank' },
     })
     await settleAll(service, businessId, 1n)
     return transaction!.id
@@ -38,9 +41,16 @@ describe.skipIf(!hasBrowser)('payouts in the console', () => {
   /** A payment arrives for an account number that is not open. */
   async function arriveUnmatched(amountMinor: bigint, accountNumber = ADA.accountNumber) {
     await service.client(TransactionService).recordPayment({
-      ...{ bank: Bank.BANK_9PSB, accountNumber: '3999999999', amountMinor },
+      bank: Bank.BANK_9PSB,
+      accountNumber: '3999999999',
+      amountMinor,
       sessionId: fresh('session'),
-      payer: { name: 'BOLA ADE', ...ADA, accountNumber, bankName: 'Guaranty Trust Bank' },
+      payer: {
+        ...ADA,
+        accountNumber,
+        name: simulatedName(accountNumber),
+        bankName: 'Guaranty Trust Bank',
+      },
     })
   }
 
@@ -49,7 +59,10 @@ describe.skipIf(!hasBrowser)('payouts in the console', () => {
     const client = service.client(PayoutService, token)
     const resolved = await client.resolveAccountName({ businessId, ...account })
     const { payout } = await client.createPayout({
-      ...{ businessId, reference: fresh('payout'), amountMinor, beneficiary: account },
+      businessId,
+      reference: fresh('payout'),
+      amountMinor,
+      beneficiary: account,
       resolution: resolved.resolution,
     })
     return payout!.id
@@ -118,10 +131,7 @@ describe.skipIf(!hasBrowser)('payouts in the console', () => {
     await own.page.getByText('another person has to approve it').waitFor()
     expect(await own.page.getByRole('button', { name: 'Approve' }).count()).toBe(0)
     const scopes = ['read', 'payouts:write', 'payouts:approve']
-    const { urlPath } = await service
-      .client(SessionService)
-      .createPortalLink({ businessId, scopes })
-    const { page, act } = await open(urlPath.slice('/console'.length), { token: null })
+    const { page, act } = await openPortal(open, service, { businessId, scopes })
     await page.locator('nav.rail a', { hasText: 'Payouts' }).click()
     await page.getByRole('row', { name: /Awaits approval/ }).click()
     await act('Approve', { fill: (dialog) => dialog.getByLabel('Note').fill('as agreed') })
@@ -134,8 +144,7 @@ describe.skipIf(!hasBrowser)('payouts in the console', () => {
 
   it('decides a payout whose result is unknown, after a second look', async () => {
     const lost = nuban('058', Number(MAGIC_ACCOUNTS.getsLost))
-    const asker = { name: 'asker', scopes: ['payouts:write'] }
-    const { secret } = await service.client(AdminService).issueToken(asker)
+    const { secret } = await issueToken(service, ['payouts:write'])
     const id = await request(100_000n, { ...ADA, accountNumber: lost }, secret)
     const { page, dialog } = await open(`/payouts/${id}`)
     await expect.poll(() => statusOf(page).innerText()).toMatch(/Result unknown|Manual review/)
@@ -163,7 +172,7 @@ describe.skipIf(!hasBrowser)('payouts in the console', () => {
       if (amount !== '') await dialog.getByLabel('Amount').fill(amount)
       await dialog.getByRole('button', { name: 'Continue' }).click()
       await dialog.getByText(words, { exact: true }).waitFor()
-      await dialog.getByText('BOLA ADE', { exact: true }).waitFor()
+      await dialog.getByText(PAYER.name, { exact: true }).waitFor()
       await dialog.getByRole('button', { name: 'Refund', exact: true }).click()
       await dialog.getByRole('link', { name: 'Requested' }).waitFor()
       await dialog.getByRole('button', { name: 'Close' }).click()
@@ -178,17 +187,17 @@ describe.skipIf(!hasBrowser)('payouts in the console', () => {
   })
 
   it('returns an unmatched payment, naming amount and payer, and shows the payout', async () => {
-    const { page, dialog } = await open('/review?kind=unmatched')
+    const { page, dialog, go } = await open('/review?kind=unmatched')
     await arriveUnmatched(43_210n)
     const waits = page.locator('.review-head', { hasText: '₦432.10' })
     await waits.click()
     await page.getByRole('button', { name: 'Return', exact: true }).waitFor()
     await page.keyboard.press('r')
     await dialog.getByText(/A payout returns all of it, ₦432.10/).waitFor()
-    await dialog.getByText(new RegExp(`The payer is BOLA ADE: ${ADA.accountNumber}`)).waitFor()
+    await dialog.getByText(new RegExp(`The payer is ${PAYER.name}: ${ADA.accountNumber}`)).waitFor()
     await dialog.getByRole('button', { name: 'Continue' }).click()
     await dialog.getByText('four hundred and thirty-two naira, ten kobo', { exact: true }).waitFor()
-    await dialog.getByText('BOLA ADE', { exact: true }).waitFor()
+    await dialog.getByText(PAYER.name, { exact: true }).waitFor()
     await expectAccessible(page)
     await dialog.getByRole('button', { name: 'Return', exact: true }).click()
     await dialog.getByText(/Audit entry/).waitFor()
@@ -196,6 +205,8 @@ describe.skipIf(!hasBrowser)('payouts in the console', () => {
     await page.getByText(/the unmatched payment/).waitFor()
     await expect.poll(() => statusOf(page).innerText()).toBe('Paid')
     expect(await page.getByText('Business', { exact: true }).count()).toBe(0)
+    await go('/review?kind=unmatched')
+    await page.getByText('Nothing like this waits').waitFor()
   })
 
   it('returns an unmatched payment to a typed account, if another person approves', async () => {
@@ -230,9 +241,7 @@ describe.skipIf(!hasBrowser)('payouts in the console', () => {
     await banner.getByText('drill at noon').waitFor()
     await go('/')
     await page.getByRole('row', { name: /9PSB Paused/ }).waitFor()
-    const { secret } = await service
-      .client(AdminService)
-      .issueToken({ name: 'portal', scopes: ['read'], businessIds: [businessId] })
+    const { secret } = await issueToken(service, ['read'], [businessId])
     const portal = await open('/payments', { token: secret })
     await portal.page.locator('.pause-banner').getByText('All payouts are paused').waitFor()
     expect(await portal.page.locator('.pause-banner').innerText()).not.toContain('drill')
@@ -268,7 +277,9 @@ describe.skipIf(!hasBrowser)('payouts in the console', () => {
     await rules.getByText('₦25.00 and 0.5 %').waitFor()
     const { policy } = await payouts().getPayoutPolicy({ businessId })
     expect(policy).toMatchObject({
-      ...{ payoutMaxMinor: 1_000_000n, approvalAboveMinor: 0n, coolDownHours: 24 },
+      payoutMaxMinor: 1_000_000n,
+      approvalAboveMinor: 0n,
+      coolDownHours: 24,
       fees: [{ flatMinor: 2_500n, basisPoints: 50, upToMinor: 0n }],
       settleTo: { accountNumber: ADA.accountNumber },
     })
@@ -287,14 +298,14 @@ describe.skipIf(!hasBrowser)('payouts in the console', () => {
   it('has no serious fault of accessibility, light or dark, wide or narrow', async () => {
     await payouts().pausePayouts({ scope: PauseScope.GLOBAL, reason: 'drill' })
     const id = await request(50_000n)
-    const { page, dialog, go } = await open('/payouts')
+    const { page, dialog, follow } = await open('/payouts')
     for (const path of ['/payouts', '/payouts/controls', `/payouts/${id}`]) {
-      await go(path)
+      await follow(path)
       await page.locator('.pause-banner').waitFor()
-      await waitFor(async () => expect(await page.locator('.bones').count()).toBe(0))
+      await loaded(page)
       await expectAccessible(page)
     }
-    await go(`/payouts?business=${businessId}`)
+    await follow(`/payouts?business=${businessId}`)
     await page.getByRole('button', { name: 'Request payout' }).click()
     await dialog.getByLabel('Account number').waitFor()
     await expectAccessible(page)

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { createRequestIds, newId, newReference } from '../../src/core/ids.ts'
+import { createRequestIds, firstIdAt, newId, newReference } from '../../src/core/ids.ts'
 
 describe('identifiers', () => {
   test('have the prefix and 26 unambiguous characters', () => {
@@ -11,12 +11,12 @@ describe('identifiers', () => {
     )
   })
 
-  test('sort by their millisecond', () => {
-    const time = fc.integer({ min: 0, max: 4_102_444_800_000 })
+  test('sort by any time, also before 1970 and between two milliseconds', () => {
+    const made = fc.integer({ min: 0, max: 4_102_444_800_000 })
+    const time = fc.oneof(fc.double({ min: -1e15, max: 4e12, noNaN: true }), fc.integer(), made)
     fc.assert(
-      fc.property(time, time, (one, other) => {
-        fc.pre(one < other)
-        expect(newId('x', one) < newId('x', other)).toBe(true)
+      fc.property(made, time, (nowMs, atMs) => {
+        expect(newId('x', nowMs) > firstIdAt('x', atMs)).toBe(nowMs >= Math.floor(atMs))
       }),
     )
   })

@@ -1,11 +1,10 @@
-import pino from 'pino'
 import { afterEach, expect, onTestFinished, test, vi } from 'vitest'
+import { HOUR_MS } from '../../src/core/durations.ts'
 import { createLoop, type Loop } from '../../src/core/loop.ts'
+import { captureLog } from '../support/captured-log.ts'
 import { waitFor } from '../support/wait-for.ts'
 
-const HOUR_MS = 3_600_000
-const lines: Record<string, unknown>[] = []
-const log = pino({}, { write: (line: string) => void lines.push(JSON.parse(line)) })
+const { log, lines } = captureLog()
 let loop: Loop | undefined
 
 afterEach(async () => {

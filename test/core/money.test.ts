@@ -1,6 +1,12 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { AMOUNT_MINOR_MAX, formatAmount, parseAmount, toMajorNumber } from '../../src/core/money.ts'
+import {
+  AMOUNT_MINOR_MAX,
+  amountInWords,
+  formatAmount,
+  parseAmount,
+  toMajorNumber,
+} from '../../src/core/money.ts'
 
 const amounts = fc.bigInt({ min: 0n, max: AMOUNT_MINOR_MAX })
 
@@ -20,20 +26,30 @@ test.each([
 })
 
 test.each([
-  ...['', ' ', '.', '.5', '5.', '-1', '+1', '1e3', '1E3', '0.001', '1.234', '1,000', '1_000'],
-  ...[
-    ' 1',
-    '1 ',
-    '1\n',
-    '0x10',
-    'NaN',
-    'Infinity',
-    '１',
-    '1.5.5',
-    '₦5',
-    '1234567890123456',
-    'null',
-  ],
+  '',
+  ' ',
+  '.',
+  '.5',
+  '5.',
+  '-1',
+  '+1',
+  '1e3',
+  '1E3',
+  '0.001',
+  '1.234',
+  '1,000',
+  '1_000',
+  ' 1',
+  '1 ',
+  '1\n',
+  '0x10',
+  'NaN',
+  'Infinity',
+  '１',
+  '1.5.5',
+  '₦5',
+  '1234567890123456',
+  'null',
 ])('"%s" is no amount', (text) => {
   expect(parseAmount(text)).toBeUndefined()
 })
@@ -66,4 +82,19 @@ describe('for every amount', () => {
       }),
     )
   })
+})
+
+test.each([
+  [0n, 'zero naira'],
+  [5n, 'zero naira, five kobo'],
+  [1_300n, 'thirteen naira'],
+  [12_100n, 'one hundred and twenty-one naira'],
+  [150_050n, 'one thousand, five hundred naira, fifty kobo'],
+  [100_000_100n, 'one million and one naira'],
+  [40_000_000n, 'four hundred thousand naira'],
+  [12_342_100n, 'one hundred and twenty-three thousand, four hundred and twenty-one naira'],
+  [1_000_000_000_000_000n, 'ten trillion naira'],
+  [9_000_000_000_000_000_000n, 'ninety quadrillion naira'],
+])('%s kobo in words: %s', (amountMinor, words) => {
+  expect(amountInWords(amountMinor)).toBe(words)
 })

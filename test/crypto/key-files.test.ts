@@ -1,18 +1,17 @@
 import { existsSync } from 'node:fs'
-import { readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import {
   dropPreviousKeys,
   PREVIOUS_MAX,
   readKeyFiles,
   replaceKeyFile,
 } from '../../src/crypto/key-files.ts'
-import { makeFolder } from '../support/folder.ts'
+import { temporaryFolder } from '../support/folder.ts'
 
 async function dataFolder(files: Record<string, string> = {}): Promise<string> {
-  const folder = await makeFolder('keys')
-  onTestFinished(() => rm(folder, { recursive: true, force: true }))
+  const folder = temporaryFolder()
   for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text)
   return folder
 }

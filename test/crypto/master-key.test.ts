@@ -3,20 +3,23 @@ import { existsSync, readFileSync, statSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { hostname, userInfo } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
+import { type AccountDetails, detailsText } from '../../src/accounts/account.ts'
 import { encryptedAccounts } from '../../src/accounts/re-encrypt-accounts.ts'
-import { encryptedTables } from '../../src/app/encrypted-tables.ts'
+import { encryptedTables } from '../../src/app/tables.ts'
+import { withDatabase } from '../../src/cli/service/open-database.ts'
 import { checkMasterKey, registerMasterKey } from '../../src/crypto/check-master-key.ts'
 import { createEncrypter } from '../../src/crypto/encryption.ts'
-import { reEncrypt } from '../../src/crypto/re-encrypt.ts'
-import { runHere, temporaryFolder } from '../cli/run-inflow.ts'
+import { createKeyHeartbeat } from '../../src/crypto/key-heartbeat.ts'
+import { reEncrypt } from '../../src/crypto/key-rotation.ts'
+import { runHere } from '../cli/run-inflow.ts'
 import { asJson, creation, GENERATE, send } from '../protocols/rest/rest.ts'
-import { makeFolder } from '../support/folder.ts'
+import { makeFolder, temporaryFolder } from '../support/folder.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
+import { createTestRuntime } from '../support/runtime.ts'
 import { MASTER_KEY, useService } from '../support/service.ts'
-
-vi.setConfig({ testTimeout: 120_000, hookTimeout: 120_000 })
+import { WAIT_LIMIT_MS } from '../support/wait-for.ts'
 
 const service = useService()
 const toBase64 = (key: Buffer) => key.toString('base64')
@@ -129,6 +132,46 @@ describe('a rotation', () => {
   })
 })
 
+test('an instance that was suspended encrypts nothing until it has read its keys again', async () => {
+  const encrypter = createEncrypter(MASTER_KEY)
+  let nowMs = Date.now()
+  let reads = 0
+  const heartbeat = createKeyHeartbeat({
+    instance: { id: 'ins_suspended', version: '0', migration: '', process: 'suspended/1' },
+    orm: service.database.orm,
+    encrypter,
+    tables: [],
+    log: createTestRuntime(service.database).log,
+    clock: { now: () => nowMs },
+    async reread() {
+      reads += 1
+      return { current: MASTER_KEY, others: [] }
+    },
+    onFirstKey: async () => undefined,
+  })
+  onTestFinished(heartbeat.stop)
+  await heartbeat.start()
+  const before = encrypter.encrypt('text', 'context')
+  const readBefore = reads
+  nowMs += 40_000
+  const unavailable = expect.objectContaining({ reason: 'unavailable' })
+  expect(() => encrypter.encrypt('text', 'context')).toThrow(unavailable)
+  expect(() => encrypter.fingerprint('text')).toThrow(unavailable)
+  expect(() => encrypter.mac('text')).toThrow(unavailable)
+  expect(encrypter.decrypt(before, 'context')).toBe('text')
+  await vi.waitUntil(
+    () => {
+      try {
+        return encrypter.mac('text')
+      } catch {
+        return false
+      }
+    },
+    { timeout: WAIT_LIMIT_MS },
+  )
+  expect(reads).toBeGreaterThan(readBefore)
+})
+
 describe('a rotation to a key that a running instance lacks', () => {
   const rotate = () =>
     runHere(['master-key', 'rotate'], {
@@ -168,6 +211,49 @@ describe('in a data folder', () => {
     await rm(folder, { recursive: true, force: true })
   })
 
+  /** Runs an action while a transaction is open that inserts an account under the current key. It ends while the action waits for it. */
+  const whileInserting = <T>(env: NodeJS.ProcessEnv, run: () => Promise<T>) =>
+    withDatabase(env, 'must exist', async ({ durablePool }) => {
+      const client = await durablePool.connect()
+      await client.query('begin; set local idle_in_transaction_session_timeout = 0')
+      const { rowCount } = await client.query(
+        `insert into account select copy.* from account a,
+          jsonb_populate_record(a, jsonb_build_object('id', 'acc_copy', 'reference', 'R-copy',
+            'merchant_reference', 'copy', 'account_number', '0000000000', 'id_number_encrypted', null,
+            'id_number_hash', null, 'id_type', null, 'details_hash', $1::text)) copy`,
+        [`\\x${(await hashWithoutIdentity()).toString('hex')}`],
+      )
+      expect(rowCount).toBe(1)
+      let ended = false
+      const running = run().finally(() => {
+        ended = true
+      })
+      const waiting = `select from pg_stat_activity where query like '%pg_snapshot_xmin%' and pid <> pg_backend_pid()`
+      await vi.waitUntil(async () => ended || (await durablePool.query(waiting)).rowCount, {
+        timeout: WAIT_LIMIT_MS,
+        interval: 200,
+      })
+      await client.query('commit')
+      client.release()
+      return running
+    })
+  const hashWithoutIdentity = async () => {
+    const { bank, firstName, lastName, email, phone } = creation({
+      bank: 'PALMPAY',
+    }) as never as AccountDetails
+    const details = {
+      bank,
+      firstName,
+      lastName,
+      email,
+      phone,
+      idType: undefined,
+      idNumber: undefined,
+    }
+    const key = Buffer.from(read('master.key').trim(), 'base64')
+    return createEncrypter(key).fingerprint(detailsText(details))
+  }
+
   test('the command creates the new key, and a running service reads it', async () => {
     const { httpUrl } = await start()
     const { secret_key: key } = JSON.parse(read('credentials.json'))
@@ -188,12 +274,12 @@ describe('in a data folder', () => {
       expect.stringMatching(/add --yes\n.* removed once nothing needs it.\n.*keep a copy of it/),
     ])
     expect(read('master.key')).toBe(before)
-    const rotated = await runHere(['master-key', 'rotate', '--yes'], env)
+    const rotated = await whileInserting(env, () => runHere(['master-key', 'rotate', '--yes'], env))
     expect(rotated.code, rotated.stderr).toBe(0)
     expect(rotated.stderr).toMatch(
       /^Created the key ([0-9a-f]{8})\. .*\nRe-encrypting everything with the key \1\.\nWaiting for the running service/,
     )
-    expect(rotated.stdout).toMatch(/^[0-9a-f]{8} +current +1 +.*accounts/m)
+    expect(rotated.stdout).toMatch(/^[0-9a-f]{8} +current +1 +.*4 in accounts/m)
     expect(read('master.key')).not.toBe(before)
     expect(read('master.key.previous')).toBe('')
     for (const name of ['master.key', 'master.key.previous']) {

@@ -2,16 +2,18 @@
  * Records what a newcomer sees in the first minute as an animated picture: runs the commands of the README against a
  * service of its own, and writes what they print to `first-minute.svg`.
  */
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { CUSTOMER } from '../support/opened-account.ts'
+import { ROOT, startProcess } from '../support/process.ts'
+import { postRest } from '../support/service.ts'
 
-const ROOT = join(import.meta.dirname, '../..')
 const FILE = join(ROOT, 'src/docs/images/first-minute.svg')
 const DATA_DIR = mkdtempSync(join(tmpdir(), 'inflow-recording-'))
-const PORTS = { HTTP_PORT: '18080', GRPC_PORT: '18051', OPS_PORT: '18090' }
-const ENV = { ...process.env, DATA_DIR, DISPLAY_TIME_ZONE: 'Africa/Lagos', ...PORTS }
+const SETTINGS = { DATA_DIR, DISPLAY_TIME_ZONE: 'Africa/Lagos' }
+const ENV = { ...process.env, ...SETTINGS }
 
 /** A line of the picture. */
 interface Line {
@@ -25,23 +27,17 @@ const COLUMNS = 104
 const TYPING_MS = 900
 const PRINTING_MS = 120
 
-const service = spawn('node', ['src/main.ts'], { cwd: ROOT, env: ENV, stdio: 'pipe' })
+const service = await startProcess({
+  ...SETTINGS,
+  ADMIN_TOKEN: undefined,
+  MASTER_KEY: undefined,
+})
 try {
-  await untilReady(service)
   const inflow = (...args: string[]) =>
     execFileSync('node', ['src/cli/inflow.ts', ...args], { cwd: ROOT, env: ENV, encoding: 'utf8' })
   const credentials = JSON.parse(readFileSync(join(DATA_DIR, 'credentials.json'), 'utf8'))
-  const post = async (path: string, body: object) => {
-    const response = await fetch(`${credentials.http_url}/v2/thirdparty/${path}`, {
-      method: 'POST',
-      headers: {
-        authorization: `Bearer ${credentials.secret_key}`,
-        'content-type': 'application/json',
-      },
-      body: JSON.stringify(body),
-    })
-    return JSON.stringify(await response.json())
-  }
+  const post = async (path: string, body: object) =>
+    (await postRest(service.httpUrl, credentials.secret_key, path, body)).text
   const listening = spawn('node', ['src/cli/inflow.ts', 'webhook', 'listen'], {
     cwd: ROOT,
     env: ENV,
@@ -53,8 +49,9 @@ try {
   })
   await sleep(3_000)
   const created = await post('generateVirtualAccount/', {
-    ...{ reference: 'order-1', email: 'ada@example.com', phone: '08012345678' },
-    ...{ firstName: 'Ada', lastName: 'Obi', bank: '9PSB' },
+    ...CUSTOMER,
+    reference: 'order-1',
+    bank: '9PSB',
   })
   const number = /"account_number":"(\d+)"/.exec(created)?.[1] ?? ''
   const transfer = ['transfer', 'simulate', '--account', number, '--amount', '1500.50']
@@ -76,19 +73,8 @@ try {
     ...shown('curl …/v2/thirdparty/getTransaction/ -d \'{"session_id":"demo-session-1"}\'', found),
   ])
 } finally {
-  service.kill('SIGTERM')
-  await new Promise((resolve) => service.once('exit', resolve))
+  await service.stop()
   rmSync(DATA_DIR, { recursive: true, force: true })
-}
-
-function untilReady({ stdout, stderr }: ChildProcess): Promise<void> {
-  return new Promise((resolve) => {
-    const read = (text: Buffer) => {
-      if (String(text).includes('Inflow is ready')) resolve()
-    }
-    stdout?.on('data', read)
-    stderr?.on('data', read)
-  })
 }
 
 function sleep(ms: number): Promise<void> {

@@ -3,7 +3,7 @@ import { readLogState } from '../../src/events/log-state.ts'
 import { readAllEvents, readBusinessLog } from '../../src/events/read-log.ts'
 import { raiseFloor } from '../../src/events/retention.ts'
 import { useDatabase } from '../support/database.ts'
-import { sequence, writeEvents } from '../support/events.ts'
+import { publishEvents, sequence, writeEvents } from '../support/events.ts'
 
 const db = useDatabase()
 
@@ -63,8 +63,7 @@ test('passes over a bounded number of events in a page, and finds what follows t
   const { durablePool } = db.database
   const businessId = 'biz_rare'
   await writeEvents(durablePool, 2_500, { businessId })
-  await writeEvents(durablePool, 1, { businessId, kind: PAID })
-  await sequence(durablePool)
+  await publishEvents(durablePool, 1, { businessId, kind: PAID })
   expect(await readAll(businessId, [PAID], 10)).toEqual({ found: [2_501n], pages: 3 })
 })
 
@@ -78,8 +77,7 @@ test('lists the events of all businesses, of those that the caller may see, or o
   }
   // More than a page passes over lie between.
   await writeEvents(durablePool, 2_500, { businessId: 'biz_others' })
-  await writeEvents(durablePool, 3, { businessId: 'biz_all_1', kind: PAID })
-  await sequence(durablePool)
+  await publishEvents(durablePool, 3, { businessId: 'biz_all_1', kind: PAID })
   const { rows } = await durablePool.query(
     `select l.position, l.business_id as "businessId", l.live, o.kind
       from event_log l join outbox o on o.seq = l.outbox_seq where l.position > $1 order by l.position`,

@@ -1,18 +1,16 @@
-import type { Pool } from 'pg'
-import pg from 'pg'
-import pino from 'pino'
+import pg, { type Pool } from 'pg'
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { checkEvents } from '../../src/doctor/check-events.ts'
-import { followPayments as followFigures } from '../../src/overview/figures/figures-job.ts'
+import { followPayments as followFigures } from '../../src/overview/figures-job.ts'
 import { followPayments as followDue } from '../../src/settlement/sweep-due.ts'
 import { insertBusiness, payAt } from '../settlement/fixture.ts'
+import { captureLog } from '../support/captured-log.ts'
 import { useDatabase } from '../support/database.ts'
 import { rowsRead } from '../support/rows-read.ts'
 import { createTestRuntime } from '../support/runtime.ts'
 
 const db = useDatabase(6)
-const lines: Record<string, unknown>[] = []
-const log = pino({}, { write: (line: string) => void lines.push(JSON.parse(line)) })
+const { log, lines } = captureLog()
 
 /** Each follower, and what the database refuses of it about a business in a test. */
 const FOLLOWERS = {
@@ -30,8 +28,12 @@ const FOLLOWERS = {
 
 /** The tables that grow with payments. */
 const GROWING = [
-  ...['event_log_rest', 'outbox_rest', 'transaction_rest', 'ledger_posting_rest'],
-  ...['payment_hour', 'settlement_due'],
+  'event_log_rest',
+  'outbox_rest',
+  'transaction_rest',
+  'ledger_posting_rest',
+  'payment_hour',
+  'settlement_due',
 ]
 
 let account: string
@@ -127,7 +129,7 @@ describe.each(Object.values(FOLLOWERS))(
       const { durablePool } = small.database
       const { accountNumber } = await insertBusiness(durablePool)
       const paid = (count: number) => payAt(durablePool, accountNumber, count, Date.now())
-      const one = new pg.Pool({ connectionString: small.url, max: 1 })
+      const one = new pg.Pool({ connectionString: small.url, max: 1, idleTimeoutMillis: 0 })
       onTestFinished(() => one.end())
       await paid(20)
       await durablePool.query('analyze')

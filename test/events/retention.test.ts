@@ -1,22 +1,25 @@
 import { beforeEach, describe, expect, test } from 'vitest'
+import { systemClock } from '../../src/core/clock.ts'
+import { DAY_MS } from '../../src/core/durations.ts'
 import { readLogState } from '../../src/events/log-state.ts'
 import { readBusinessLog, readLog } from '../../src/events/read-log.ts'
 import { claimRun, createRetention, raiseFloor } from '../../src/events/retention.ts'
 import { bumpEpoch } from '../../src/events/sequencer.ts'
+import { cutPartition, dropPartition, listPartitions } from '../../src/postgres/partitions.ts'
+import { tamper, useDatabase, withOpenTransaction } from '../support/database.ts'
 import {
-  cutPartition,
-  dropPartition,
-  listPartitions,
-} from '../../src/postgres/partitions/partitions.ts'
-import { tamper, useDatabase } from '../support/database.ts'
-import { cutPartitions, loseEvents, sequence, writeEvents } from '../support/events.ts'
+  cutPartitions,
+  loseEvents,
+  publishEvents,
+  sequence,
+  writeEvents,
+} from '../support/events.ts'
 import { SYSTEM } from '../support/operator.ts'
 import { createTestRuntime } from '../support/runtime.ts'
 import { waitUntil } from '../support/wait-for.ts'
 
 const db = useDatabase(6)
 
-const DAY_MS = 86_400_000
 const businessId = 'biz_old'
 const PAID = { businessId, kind: 'PAYMENT_NOTIFICATION' }
 
@@ -26,7 +29,9 @@ const sql = async (text: string, values: unknown[] = []) =>
 /** The retention two days later. @param upTo the last position that has its deliveries */
 const retention = (upTo = 2n ** 40n, clock = { now: () => Date.now() + 2 * DAY_MS }) =>
   createRetention(createTestRuntime(db.database, { clock }), {
-    ...{ retentionDays: 1, rowsMax: 3, lockedMs: 100 },
+    retentionDays: 1,
+    rowsMax: 3,
+    lockedMs: 100,
     dispatchedUpTo: async () => upTo,
   })
 
@@ -34,8 +39,7 @@ const expire = (upTo?: bigint) => retention(upTo).run()
 
 /** Writes and numbers events, and ends the partitions after them. @returns the ids of the events */
 async function fill(count: number, event = PAID): Promise<string[]> {
-  const ids = await writeEvents(db.database.durablePool, count, event)
-  await sequence(db.database.durablePool)
+  const ids = await publishEvents(db.database.durablePool, count, event)
   await cutPartitions(db.database.durablePool)
   return ids
 }
@@ -53,8 +57,7 @@ const moneyOf = () =>
 /** Nothing of earlier tests is left but the last event. */
 beforeEach(async () => {
   await fill(1)
-  await writeEvents(db.database.durablePool, 1)
-  await sequence(db.database.durablePool)
+  await publishEvents(db.database.durablePool, 1)
   await expire()
   expect(await partitionsOf('event_log')).toEqual([])
 })
@@ -63,8 +66,7 @@ describe('events that have expired', () => {
   test('are dropped with their partitions, and count once in balances before and after', async () => {
     await fill(10)
     const end = await endOf()
-    await writeEvents(db.database.durablePool, 2, PAID)
-    await sequence(db.database.durablePool)
+    await publishEvents(db.database.durablePool, 2, PAID)
     const before = await moneyOf()
     const run = await expire()
     expect(run.archived).toBe(12)
@@ -96,6 +98,17 @@ describe('events that have expired', () => {
     expect(listed.entries.map(({ position }) => position)).toEqual([floor + 1n, floor + 2n])
   })
 
+  test('stay while only the clock of the database says that they have expired', async () => {
+    await fill(4)
+    await fill(1)
+    const clock = { now: () => Date.now() + 2 * DAY_MS }
+    const runtime = createTestRuntime(db.database, { clock, safeClock: systemClock })
+    const dispatchedUpTo = async () => 2n ** 40n
+    const run = await createRetention(runtime, { retentionDays: 1, dispatchedUpTo }).run()
+    expect(run).toEqual({ archived: 0, dropped: [], inUse: false })
+    expect((await expire()).dropped).not.toEqual([])
+  })
+
   test('stay while webhooks have not been given them', async () => {
     const end = await endOf()
     await fill(4)
@@ -107,14 +120,11 @@ describe('events that have expired', () => {
   test('are dropped soon after others have ended their use of the partition', async () => {
     const { durablePool } = db.database
     await fill(1)
-    await writeEvents(durablePool, 1)
-    await sequence(durablePool)
+    await publishEvents(durablePool, 1)
     await sql('update event_retention set next_run_at = to_timestamp(0)')
     const [used] = await partitionsOf('event_log')
     const loop = retention()
-    const reader = await durablePool.connect()
-    try {
-      await reader.query('begin')
+    await withOpenTransaction(durablePool, async (reader) => {
       await reader.query(`lock table ${used} in access share mode`)
       loop.start()
       await waitUntil(async () => (await partitionsOf('outbox')).length === 0)
@@ -122,10 +132,7 @@ describe('events that have expired', () => {
       expect(await partitionsOf('event_log')).toEqual([used])
       await reader.query('rollback')
       await waitUntil(async () => (await partitionsOf('event_log')).length === 0)
-    } finally {
-      reader.release(true)
-      await loop.stop()
-    }
+    }).finally(() => loop.stop())
   })
 
   test('are dropped by one instance at a time', async () => {
@@ -181,8 +188,7 @@ describe('the database drops no partition', () => {
   })
 
   test('of an event that has no position yet', async () => {
-    await writeEvents(db.database.durablePool, 1, PAID)
-    await sequence(db.database.durablePool)
+    await publishEvents(db.database.durablePool, 1, PAID)
     await writeEvents(db.database.durablePool, 1, PAID)
     await cutPartitions(db.database.durablePool)
     await writeEvents(db.database.durablePool, 1, PAID)
@@ -191,46 +197,6 @@ describe('the database drops no partition', () => {
     await fill(1)
     await archive()
     expect(await drop('outbox')).toBe(true)
-  })
-
-  test('of the outbox while a writer has not ended, however old its numbers are', async () => {
-    const writer = await db.database.durablePool.connect()
-    try {
-      const [{ last, lower }] = await sql(
-        `select (select max(seq) from outbox) as last, lower from list_partitions('outbox') where upper is null`,
-      )
-      const boundary = `${BigInt(last) + 4n}`
-      await cutPartition(db.database.durablePool, 'outbox', { boundary, suffix: lower })
-      await writeEvents(db.database.durablePool, 2)
-      await writer.query('begin')
-      await writer.query(`insert into outbox (event_id, business_id, live, kind, occurred_at, payload)
-        values ('evt_slow', 'biz_slow', true, 'TEST', now(), '')`)
-      // The next number is in the next partition.
-      await writeEvents(db.database.durablePool, 1)
-      await sequence(db.database.durablePool)
-      await archive()
-      await expect(drop('outbox')).rejects.toMatchObject({
-        code: '55P03',
-      })
-      await writer.query('commit')
-    } finally {
-      await writer.query('rollback')
-      writer.release()
-    }
-    await fill(1)
-    const [slow] = await sql("select position from event_log where event_id = 'evt_slow'")
-    expect(slow).toBeDefined()
-  })
-
-  test('with the last event, from which a restore knows what is in the log', async () => {
-    await fill(4)
-    await archive()
-    const before = await endOf()
-    expect((await expire()).dropped).not.toContain((await partitionsOf('event_log'))[0])
-    // A bump numbers what has no position, and nothing a second time.
-    await bumpEpoch(db.database.durablePool, SYSTEM)
-    await sequence(db.database.durablePool)
-    expect(await endOf()).toBe(before)
   })
 })
 
@@ -255,8 +221,7 @@ test('reads of the newest events open only their partitions', async () => {
   // The sequencer reads a partition that may have events after `low_seq`, by its bounds: as long as a
   // transaction anywhere in the cluster that is older than its rows runs, such as one of another test.
   await waitUntil(async () => {
-    await writeEvents(db.database.durablePool, 1)
-    await sequence(db.database.durablePool)
+    await publishEvents(db.database.durablePool, 1)
     const [{ is_read }] = await sql(
       `select upper::bigint > low_seq as is_read from sequencer, list_partitions('outbox') where name = $1`,
       [part],
@@ -309,13 +274,13 @@ test('a partition ahead of the first event is not dropped', async () => {
 test('only events that were logged before the retention expire', async () => {
   const { durablePool } = db.database
   const end = await endOf()
-  await writeEvents(durablePool, 4, PAID)
-  await sequence(durablePool)
+  await publishEvents(durablePool, 4, PAID)
   // The retention of these tests is a day, and runs two days later.
   const nowMs = Date.now() + 2 * DAY_MS
   for (const [index, days] of [2, 1.1, 0.9, 0.1].entries()) {
     await tamper(durablePool, 'update event_log set logged_at = $2 where position = $1', [
-      ...[end + BigInt(index) + 1n, new Date(nowMs - days * DAY_MS)],
+      end + BigInt(index) + 1n,
+      new Date(nowMs - days * DAY_MS),
     ])
   }
   await expire()

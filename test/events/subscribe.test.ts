@@ -9,13 +9,11 @@ import {
 import type { CredentialStatus } from '../../src/auth/caller.ts'
 import { encodeCursor } from '../../src/events/cursor.ts'
 import { placeOf, readLogState } from '../../src/events/log-state.ts'
-import { createRetention } from '../../src/events/retention.ts'
 import { bumpEpoch } from '../../src/events/sequencer.ts'
 import { type StreamTiming, subscribe } from '../../src/events/subscribe.ts'
 import { Tail } from '../../src/events/tail.ts'
-import { readBalance } from '../../src/settlement/get-balance.ts'
-import { tamper, useDatabase } from '../support/database.ts'
-import { changeSequencer, failOver, loseEvents, sequence, writeEvents } from '../support/events.ts'
+import { useDatabase } from '../support/database.ts'
+import { failOver, loseEvents, publishEvents, runRetention } from '../support/events.ts'
 import { SYSTEM } from '../support/operator.ts'
 import { createTestRuntime } from '../support/runtime.ts'
 import { waitFor } from '../support/wait-for.ts'
@@ -37,7 +35,7 @@ afterEach(async () => {
   await tail.stop()
 })
 
-const TIMING: StreamTiming = { checkpointMs: 60_000, streamMs: 60_000 }
+const TIMING: StreamTiming = { checkpointMs: 60_000, streamMs: 3_600_000 }
 
 function open(
   request: MessageInitShape<typeof SubscribeRequestSchema> = {},
@@ -55,8 +53,7 @@ function open(
 }
 
 async function publish(count: number, options?: { businessId?: string; kind?: string }) {
-  const ids = await writeEvents(db.database.durablePool, count, options)
-  await sequence(db.database.durablePool)
+  const ids = await publishEvents(db.database.durablePool, count, options)
   tail.wake()
   return ids
 }
@@ -121,7 +118,7 @@ test('since starts at the first event logged at or after that time', async () =>
 test('filters select kinds and businesses, and checkpoints advance past filtered events', async () => {
   const stream = open(
     { kinds: ['PAYMENT_NOTIFICATION'], businessIds: ['biz_one'] },
-    { checkpointMs: 20, streamMs: 60_000 },
+    { checkpointMs: 20, streamMs: 3_600_000 },
   )
   const first = await stream.next()
   await publish(3, { businessId: 'biz_two', kind: 'PAYMENT_NOTIFICATION' })
@@ -182,12 +179,9 @@ test('refuses a kind that does not exist, and names those that do', async () => 
 test('refuses a cursor before deleted events, with the oldest valid cursor', async () => {
   await publish(10)
   const end = (await readLogState(db.database.durablePool)).end.position
-  const retention = createRetention(
-    createTestRuntime(db.database, { clock: { now: () => Date.now() + 2 * 86_400_000 }, log }),
-    { retentionDays: 1, dispatchedUpTo: async () => end - 3n },
-  )
-  expect((await retention.run()).archived).toBeGreaterThan(0)
-  expect(await retention.run()).toEqual({ archived: 0, dropped: [], inUse: false })
+  const run = () => runRetention(db.database.durablePool, end - 3n)
+  expect((await run()).archived).toBeGreaterThan(0)
+  expect(await run()).toEqual({ archived: 0, dropped: [], inUse: false })
   const { floor } = await readLogState(db.database.durablePool)
   expect(floor).toBe(end - 3n)
   const oldest = encodeCursor({ epoch: 1, position: floor, tag: '' })
@@ -267,47 +261,6 @@ test('a restore that changes neither identifier nor timeline is noticed by the e
   await publish(3)
   await expect(resume()).rejects.toMatchObject(stale)
   await expect(take(running, 1)).rejects.toMatchObject(stale)
-})
-
-test.each([
-  ['lower', 900_000_000],
-  ['higher', 100],
-])('a restore into a cluster with %s transaction ids numbers each event once', async (_, xid) => {
-  const { durablePool } = db.database
-  const businessId = `biz_restored_${xid}`
-  const paid = { businessId, kind: 'PAYMENT_NOTIFICATION' }
-  const numbered = await publish(3, paid)
-  const before = await readLogState(durablePool)
-  const waiting = await writeEvents(durablePool, 2, paid)
-  // As in a dump of another cluster: its numbered events have lower transaction ids than the others.
-  await tamper(
-    durablePool,
-    'update outbox set xid = ($2::int - 1)::text::xid8 where event_id = any($1)',
-    [numbered, xid],
-  )
-  await tamper(durablePool, 'update outbox set xid = $2::text::xid8 where event_id = any($1)', [
-    waiting,
-    xid,
-  ])
-  await changeSequencer(durablePool, 'system_identifier = 1, snapshot = $1::pg_snapshot', [
-    `${xid}:${xid}:`,
-  ])
-  const balance = () => readBalance(durablePool, { businessId, live: true })
-  expect(await balance()).toMatchObject({ isCurrent: false })
-  const written = await writeEvents(durablePool, 2, paid)
-  await sequence(durablePool)
-  expect((await readLogState(durablePool)).epoch).toBe(before.epoch + 1)
-  expect(await balance()).toEqual({
-    ...{ pendingMinor: 7n, availableMinor: 0n, feesMinor: 0n, reservedMinor: 0n },
-    isCurrent: true,
-  })
-  const later = await publish(1, paid)
-  expect(await balance()).toMatchObject({ pendingMinor: 8n })
-  const { rows } = await durablePool.query(
-    'select event_id from event_log where business_id = $1 order by business_sequence',
-    [businessId],
-  )
-  expect(rows.map((row) => row.event_id)).toEqual([...numbered, ...waiting, ...written, ...later])
 })
 
 test('a stream ends when its credential is revoked, but not while the database is unavailable', async () => {

@@ -1,18 +1,15 @@
 import { expect, test } from 'vitest'
-import { type Cursor, tagOf } from '../../src/events/cursor.ts'
+import type { Cursor } from '../../src/events/cursor.ts'
 import { readLogState } from '../../src/events/log-state.ts'
 import { Tail } from '../../src/events/tail.ts'
 import type { Database } from '../../src/postgres/orm.ts'
-import { tamper, useDatabase } from '../support/database.ts'
-import { failOver, sequence, writeEvents } from '../support/events.ts'
+import { useDatabase } from '../support/database.ts'
+import { publishEvents } from '../support/events.ts'
 import { createTestRuntime } from '../support/runtime.ts'
 
 const db = useDatabase(4)
 
-async function publish(count: number): Promise<void> {
-  await writeEvents(db.database.durablePool, count)
-  await sequence(db.database.durablePool)
-}
+const publish = (count: number) => publishEvents(db.database.durablePool, count)
 
 /** The database, whose next read of the log from a position returns only once it is released. */
 function holdRead(from: bigint) {
@@ -69,65 +66,6 @@ test('a reader that overtakes a refresh leaves positions dense for all readers',
   } finally {
     held.release()
     cancel.abort()
-    await tail.stop()
-  }
-})
-
-test('a reader whose event is not in the log is refused, from memory as from the database', async () => {
-  await publish(3)
-  const { end, epoch } = await readLogState(db.database.durablePool)
-  const tail = new Tail(createTestRuntime(db.database))
-  const position = end.position - 1n
-  try {
-    const stale = tail.read({ epoch, position, tag: 'abcdef' })
-    await expect(stale).rejects.toMatchObject({ reason: 'stale_cursor' })
-    const { entries } = await tail.read({ epoch, position: position - 1n, tag: '' })
-    expect(entries.at(-1)?.position).toBe(end.position)
-    const again = tail.read({ epoch, position, tag: 'abcdef' })
-    await expect(again).rejects.toMatchObject({ reason: 'stale_cursor' })
-  } finally {
-    await tail.stop()
-  }
-})
-
-test('a reader whose next events were deleted for their age is refused', async () => {
-  await publish(3)
-  const { durablePool } = db.database
-  const { end, epoch } = await readLogState(durablePool)
-  await tamper(durablePool, 'delete from event_log where position < $1', [end.position])
-  await tamper(durablePool, 'update event_retention set floor = $1', [end.position - 1n])
-  const tail = new Tail(createTestRuntime(db.database))
-  try {
-    const late = tail.read({ epoch, position: end.position - 3n, tag: '' })
-    await expect(late).rejects.toMatchObject({ reason: 'expired_cursor' })
-    const { entries } = await tail.read({ epoch, position: end.position - 1n, tag: '' })
-    expect(entries.map((entry) => entry.position)).toEqual([end.position])
-  } finally {
-    await tail.stop()
-  }
-})
-
-test('after a failover that lost events, readers get those that took their positions', async () => {
-  const { durablePool } = db.database
-  await publish(1)
-  const before = await readLogState(durablePool)
-  const { position } = before.end
-  const tail = new Tail(createTestRuntime(db.database))
-  try {
-    const lost = await writeEvents(durablePool, 3)
-    await sequence(durablePool)
-    await tail.read({ epoch: before.epoch, position, tag: '' })
-    await failOver(durablePool, lost)
-    const written = await writeEvents(durablePool, 3)
-    await sequence(durablePool)
-    const { epoch } = await readLogState(durablePool)
-    expect(epoch).toBe(before.epoch + 1)
-    // From the database first, then from memory.
-    for (const _ of ['database', 'memory']) {
-      const { entries } = await tail.read({ epoch, position, tag: '' })
-      expect(entries.map(({ tag }) => tag)).toEqual(written.map(tagOf))
-    }
-  } finally {
     await tail.stop()
   }
 })

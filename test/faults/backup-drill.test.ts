@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { appendFile, chmod, mkdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { expect, onTestFinished, test, vi } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { IdType } from '../../gen/inflow/account/v1/account_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
@@ -16,26 +16,25 @@ import {
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { startFakeBanks } from '../../src/banks/fake/start-fake-banks.ts'
+import { forEachConcurrently } from '../../src/core/concurrency.ts'
 import { serverUser, spawnAs } from '../../src/postgres/embedded/server-user.ts'
-import { runHere } from '../cli/run-inflow.ts'
-import { makeFolder } from '../support/folder.ts'
+import { runHere, verifyBooks } from '../cli/run-inflow.ts'
+import { query } from '../support/database.ts'
+import { temporaryFolder } from '../support/folder.ts'
 import { freePort } from '../support/free-port.ts'
 import { grpcTransport } from '../support/grpc-client.ts'
 import { openAccountOver } from '../support/opened-account.ts'
 import { findPostgres, type PostgresServer, startPostgres } from '../support/postgres-server.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
-import { ADMIN_TOKEN, MASTER_KEY } from '../support/service.ts'
-import { WAIT_LIMIT_MS } from '../support/wait-for.ts'
+import { scrape } from '../support/scrape.ts'
+import { MASTER_KEY } from '../support/service.ts'
+import { waitFor } from '../support/wait-for.ts'
 import { receiversOf } from './notification-receivers.ts'
 import { client, follow, sessionsOf, startHttpsReceiver, webhooksAt } from './scene.ts'
-import { query } from './standby.ts'
-
-vi.setConfig({ testTimeout: 300_000 })
 
 /** Before, during and after the base backup, and after the point in time; each of the four. */
 const PAYMENTS = Number(process.env['DRILL_PAYMENTS'] ?? 40)
 const CONCURRENCY = 8
-const WAIT = { timeout: WAIT_LIMIT_MS, interval: 50 }
 
 const run = promisify(execFile)
 
@@ -78,7 +77,7 @@ test.skipIf(!existsSync(join(bin, 'pg_basebackup')))(
     }
     const follower = follow(lost)
     const followed = () =>
-      vi.waitFor(() => expect(new Set(sessionsOf(follower.events))).toEqual(keysOf(paid)), WAIT)
+      waitFor(() => expect(new Set(sessionsOf(follower.events))).toEqual(keysOf(paid)))
 
     await inParallel(PAYMENTS, pay(account))
     const base = join(disk, 'base')
@@ -95,15 +94,15 @@ test.skipIf(!existsSync(join(bin, 'pg_basebackup')))(
     const forgotten = await openAccount(lost, businessId, 'order-3', bank.bank)
     await inParallel(3, pay(forgotten))
     await followed()
-    await vi.waitFor(() => {
+    await waitFor(() => {
       expect(new Set(webhooksAt(receiver).map((each) => each.transaction_ref))).toEqual(
         keysOf(paid),
       )
-    }, WAIT)
+    })
     const cursor = follower.events.at(-1)!.cursor
     expect((await client(EventService, lost).listEvents({ businessId, limit: 1 })).epoch).toBe(1)
     const segment = await read(primary, 'select pg_walfile_name(pg_switch_wal())')
-    await vi.waitFor(() => readFile(join(disk, segment)), WAIT)
+    await waitFor(() => readFile(join(disk, segment)))
     expect(await archivingOf(lost, primary)).toEqual([
       0,
       expect.stringMatching(/^ok: the server archives its log; its last segment: 2/),
@@ -117,50 +116,49 @@ test.skipIf(!existsSync(join(bin, 'pg_basebackup')))(
     const settings = { archive_mode: 'on', archive_command: 'false' }
     const restored = await startPostgres({ bin, folder: base, settings })
     onTestFinished(restored.stop)
-    await vi.waitFor(
-      async () => expect(await read(restored, 'select pg_is_in_recovery()::text')).toBe('false'),
-      WAIT,
+    await waitFor(async () =>
+      expect(await read(restored, 'select pg_is_in_recovery()::text')).toBe('false'),
     )
     const restoredMs = since()
     const service = await start(restored.url, '60')
     const upMs = since()
-    await vi.waitFor(() => expect(service.output()).toContain('a new epoch begins'), WAIT)
+    await waitFor(() => expect(service.output()).toContain('a new epoch begins'))
 
     // A service repeats what it reported. What the bank has of a known account is recorded, once.
     expect(await report(service, 'reported-before')).toBe(RecordOutcome.DUPLICATE)
     expect(await report(service, 'reported-after')).toBe(RecordOutcome.RECORDED)
-    const log = await vi.waitFor(async () => {
+    const log = await waitFor(async () => {
       const listed = await client(EventService, service).listEvents({ businessId, limit: 500 })
       expect(sessionsOf(listed.events).sort()).toEqual([...kept, ...missed].sort())
       return listed
-    }, WAIT)
+    })
     const allMs = since()
     expect(log.epoch).toBe(2)
     const again = log.events.filter(({ epoch }) => epoch === 2)
     expect(new Set(sessionsOf(again))).toEqual(missed)
     // The account is forgotten, so what the bank has of it is unmatched.
-    const { payments: unmatched } = await vi.waitFor(async () => {
+    const { payments: unmatched } = await waitFor(async () => {
       const listed = await client(ReconciliationService, service).listUnmatchedPayments({})
       expect(listed.payments).toHaveLength(3)
       return listed
-    }, WAIT)
+    })
     expect(new Set(unmatched.map((each) => each.accountNumber))).toEqual(new Set([forgotten]))
 
     // The subscriber is sent to a place from which it misses nothing.
     const refused = follow(service, cursor)
-    await vi.waitFor(() => expect(refused.refused?.reason).toBe('stale_cursor'), WAIT)
+    await waitFor(() => expect(refused.refused?.reason).toBe('stale_cursor'))
     const resumed = follow(service, refused.refused?.cursor)
-    await vi.waitFor(() => {
+    await waitFor(() => {
       expect(missed.difference(new Set(sessionsOf(resumed.events)))).toEqual(new Set())
-    }, WAIT)
+    })
 
     // Businesses get the events of the new epoch, and no number stands for two events.
-    await vi.waitFor(() => {
+    await waitFor(() => {
       const renewed = webhooksAt(receiver).filter(({ epoch }) => epoch === 2)
       expect(missed.difference(new Set(renewed.map((each) => each.transaction_ref)))).toEqual(
         new Set(),
       )
-    }, WAIT)
+    })
     const numbers = new Map(
       webhooksAt(receiver).map((each) => [each.event_id, `${each.epoch}.${each.sequence}`]),
     )
@@ -169,13 +167,13 @@ test.skipIf(!existsSync(join(bin, 'pg_basebackup')))(
     const { balance } = await client(SettlementService, service).getBalance({ businessId })
     const amounts = [...kept, ...missed].map((session) => paid.get(session) ?? 0n)
     expect(balance?.pendingMinor).toBe(amounts.reduce((sum, amount) => sum + amount, 0n))
-    await verify(service)
-    await vi.waitFor(async () => {
+    await verifyBooks(service)
+    await waitFor(async () => {
       expect(await archivingOf(service, restored)).toEqual([
         1,
         expect.stringMatching(/^warn: the server cannot archive its log: 0\S+, \d+ failures$/),
       ])
-    }, WAIT)
+    })
     console.log(
       `${kept.size} payments at the point in time, ${paid.size - kept.size} after it; ` +
         `restored in ${restoredMs} ms, served after ${upMs} ms, had all payments after ${allMs} ms`,
@@ -185,8 +183,7 @@ test.skipIf(!existsSync(join(bin, 'pg_basebackup')))(
 
 /** Fake banks, a receiver of webhooks, and a disk that PostgreSQL's user may write to. */
 async function prepare() {
-  const folder = await makeFolder('drill')
-  onTestFinished(() => rm(folder, { recursive: true, force: true }))
+  const folder = temporaryFolder()
   const disk = join(folder, 'disk')
   await mkdir(disk)
   await chmod(disk, 0o777)
@@ -225,13 +222,8 @@ async function openAccount(
 
 const keysOf = (paid: ReadonlyMap<string, bigint>) => new Set(paid.keys())
 
-async function inParallel(count: number, work: (index: number) => Promise<unknown>) {
-  let next = 0
-  const worker = async () => {
-    for (let index = next++; index < count; index = next++) await work(index)
-  }
-  await Promise.all(Array.from({ length: CONCURRENCY }, worker))
-}
+const inParallel = (count: number, work: (index: number) => Promise<void>) =>
+  forEachConcurrently(Array(count).keys(), CONCURRENCY, work)
 
 /** Reads one text. */
 async function read({ url }: PostgresServer, expression: string): Promise<string> {
@@ -264,25 +256,15 @@ async function destroy(service: ServiceProcess, server: PostgresServer, data: st
   process.kill(server.pid, 'SIGKILL')
   await killed
   // Its children end by themselves, and may write until then.
-  await vi.waitFor(() => rm(data, { recursive: true, force: true }), WAIT)
+  await waitFor(() => rm(data, { recursive: true, force: true }))
 }
 
 /** What the metric and `doctor` say of the server's archive. */
 async function archivingOf({ httpUrl }: ServiceProcess, { url }: PostgresServer) {
-  const metrics = await (await fetch(`${httpUrl}/metrics`)).text()
-  const [, failing] = /^inflow_wal_archive_failing (\d)$/m.exec(metrics) ?? []
+  const failing = (await scrape(httpUrl)).value('inflow_wal_archive_failing')
   const env = { DATABASE_URL: url, MASTER_KEY: MASTER_KEY.toString('base64') }
   const { stdout } = await runHere(['doctor', '--json'], env)
   const { findings } = JSON.parse(stdout) as { findings: Record<string, string>[] }
   const [found] = findings.filter(({ area }) => area === 'Backups')
-  return [Number(failing), `${found?.['level']}: ${found?.['found']}`]
-}
-
-/** Verifies the ledger and the audit log of a running service. */
-async function verify({ grpcUrl }: ServiceProcess): Promise<void> {
-  const env = { INFLOW_GRPC_URL: grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN }
-  for (const noun of ['ledger', 'audit']) {
-    const { code, stderr } = await runHere([noun, 'verify'], env)
-    expect([noun, code, stderr]).toEqual([noun, 0, expect.any(String)])
-  }
+  return [failing, `${found?.['level']}: ${found?.['found']}`]
 }

@@ -1,16 +1,16 @@
-import { execFile, execFileSync, spawn, spawnSync } from 'node:child_process'
-import { once } from 'node:events'
+import { execFile, execFileSync, spawnSync } from 'node:child_process'
 import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { createInterface } from 'node:readline'
 import { promisify } from 'node:util'
 import { DockerfileParser } from 'dockerfile-ast'
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import { readOps } from '../ops/settings-of.ts'
 import { useDatabase } from '../support/database.ts'
 import { ROOT } from '../support/embedded-service.ts'
 import { freePort } from '../support/free-port.ts'
 import { MASTER_KEY } from '../support/master-key.ts'
+import { startProgram } from '../support/program.ts'
+import { waitFor, waitUntil } from '../support/wait-for.ts'
 
 /**
  * What the image relies on, without a container engine: the packages that its RUN lines install, started with the
@@ -61,9 +61,8 @@ beforeAll(async () => {
   // Not in the folder of the tests, above which there are packages that would be found.
   app = mkdtempSync('/var/tmp/inflow-image-')
   chmodSync(app, 0o755)
-  // As an image copies them: `src/main.ts` is a relative link.
   for (const name of ['package.json', 'package-lock.json', 'LICENSE', 'proto', 'gen', 'src'])
-    cpSync(join(ROOT, name), join(app, name), { recursive: true, verbatimSymlinks: true })
+    cpSync(join(ROOT, name), join(app, name), { recursive: true })
   const env = { ...process.env, PATH: `${dirname(process.execPath)}:${process.env['PATH']}` }
   for (const command of installCommands()) await run('sh', ['-c', command], { cwd: app, env })
   for (const built of ['dist/console', 'dist/docs']) {
@@ -83,7 +82,9 @@ async function settings(): Promise<Record<string, string>> {
   return {
     ...imageEnv,
     PATH: `${join(app, 'node_modules/.bin')}:${dirname(process.execPath)}:/usr/bin:/bin`,
-    ...{ HTTP_PORT: `${http}`, GRPC_PORT: `${grpc}`, OPS_PORT: `${ops}` },
+    HTTP_PORT: `${http}`,
+    GRPC_PORT: `${grpc}`,
+    OPS_PORT: `${ops}`,
     DATABASE_URL: db.url,
     MASTER_KEY: MASTER_KEY.toString('base64'),
     ADMIN_TOKEN: 'x'.repeat(40),
@@ -102,37 +103,13 @@ const confined = (...command: string[]) =>
   ['unshare', '--mount', 'sh', '-c', CONFINE, 'sh', ...command] as const
 
 /** Starts a command as the image does. */
-function start(command: readonly string[], env: Record<string, string>) {
-  const [program = '', ...args] = command
-  const child = spawn(program, args, {
-    cwd: app,
-    env,
-    stdio: ['ignore', 'pipe', 'pipe'],
-    detached: true,
-  })
-  onTestFinished(() => void child.kill('SIGKILL'))
-  // Then all of its output has arrived.
-  const exited = once(child, 'close').then(([code, signal]) => code ?? signal)
-  let output = ''
-  child.stderr.on('data', (text) => {
-    output += text
-  })
-  const ready = new Promise<void>((resolve, reject) => {
-    createInterface({ input: child.stdout }).on('line', (line) => {
-      output += `${line}\n`
-      if (line.startsWith('Inflow is ready')) resolve()
-    })
-    void exited.then((code) => reject(new Error(`ended with ${code}: ${output}`)))
-  })
-  // A command that is meant to end has no one who waits.
-  ready.catch(() => undefined)
-  return { child, exited, ready, output: () => output }
-}
+const start = (command: readonly string[], env: Record<string, string>) =>
+  startProgram(command, env, { cwd: app, detached: true })
 
 /** Runs a command to its end. @returns its exit code and output */
 async function end(command: readonly string[], env: Record<string, string>) {
-  const { exited, output } = start(command, env)
-  return [await exited, output()] as const
+  const { exited, stdout, stderr } = start(command, env)
+  return [await exited, stdout() + stderr()] as const
 }
 
 test.skipIf(!hasRegistry)('the image has what the service needs, and no more', async () => {
@@ -166,13 +143,16 @@ test.skipIf(!hasRegistry || !canConfine)(
     const [migrated, how] = await end(confined('inflow', 'migrate', 'up'), env)
     expect([migrated, how]).toEqual([0, expect.stringContaining('up to date')])
     const service = start(confined('node', 'src/main.ts'), env)
-    await service.ready
+    await waitUntil(() => {
+      if (service.child.exitCode !== null) throw new Error(`it ended: ${service.stderr()}`)
+      return /^Inflow is ready/m.test(service.stdout())
+    })
     const health = (...args: string[]) => end(confined('inflow', 'health', ...args), env)
-    expect(await health()).toEqual([0, 'healthy\n'])
-    expect(await health('--ready')).toEqual([0, 'healthy\n'])
+    await waitFor(async () => expect(await health()).toEqual([0, 'healthy\n']))
+    await waitFor(async () => expect(await health('--ready')).toEqual([0, 'healthy\n']))
     const port = (name: string, path: string) => fetch(`http://127.0.0.1:${env[name]}${path}`)
     expect((await port('OPS_PORT', '/metrics')).status).toBe(200)
-    expect((await port('OPS_PORT', '/readyz')).status).toBe(200)
+    await waitFor(async () => expect((await port('OPS_PORT', '/readyz')).status).toBe(200))
     expect((await port('HTTP_PORT', '/healthz')).status).toBe(200)
     // With a port of their own, they are not public.
     expect((await port('HTTP_PORT', '/metrics')).status).toBe(404)
@@ -184,7 +164,6 @@ test.skipIf(!hasRegistry || !canConfine)(
     const [dead, why] = await health()
     expect([dead, why]).toEqual([1, expect.stringContaining('ECONNREFUSED')])
   },
-  120_000,
 )
 
 test.skipIf(!hasRegistry)('the image has no embedded PostgreSQL, and says what to do', async () => {

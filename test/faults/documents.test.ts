@@ -1,8 +1,6 @@
 import { execFile } from 'node:child_process'
-import { once } from 'node:events'
 import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { promisify } from 'node:util'
@@ -10,6 +8,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { runHere } from '../cli/run-inflow.ts'
 import { installed } from '../clients/installed.ts'
 import { has, ROOT, useEmbeddedService } from '../support/embedded-service.ts'
+import { listen } from '../support/listen.ts'
 import { startReceiver } from '../support/receiver.ts'
 
 const run = promisify(execFile)
@@ -75,10 +74,8 @@ async function serveCommands(folder: string): Promise<string> {
     writeFileSync(join(folder, 'stderr'), stderr)
     response.end(`${code}`)
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
   onTestFinished(() => void server.close())
-  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  return `http://127.0.0.1:${await listen(server)}`
 }
 
 function shellBlocks(file: string): string[] {
@@ -134,5 +131,4 @@ test.skipIf(!has('bash') || !has('curl') || !has('timeout'))(
     child.kill('SIGTERM')
     expect(await exited).toBe(0)
   },
-  600_000,
 )

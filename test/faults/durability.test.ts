@@ -1,15 +1,14 @@
-import { expect, onTestFinished, test, vi } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { ENTITIES } from '../../src/app/entities.ts'
 import { openDatabase } from '../../src/postgres/orm.ts'
 import { readServerRisks } from '../../src/postgres/server-risks.ts'
 import { runHere } from '../cli/run-inflow.ts'
+import { query } from '../support/database.ts'
 import { startProcess } from '../support/process.ts'
 import { MASTER_KEY } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { logOf } from '../support/workers.ts'
-import { query, startPair } from './standby.ts'
-
-vi.setConfig({ testTimeout: 120_000 })
+import { startPair } from './standby.ts'
 
 const NONE = 'standbys are connected (1) and none is synchronous'
 
@@ -29,7 +28,10 @@ test('start and doctor state that no standby is synchronous, and which commits a
   const env = { DATABASE_URL: primary.url, MASTER_KEY: MASTER_KEY.toString('base64') }
   const service = await startProcess({ ...env, LOG_LEVEL: 'warn' }, true)
   onTestFinished(service.kill)
-  expect(logOf(service).map(({ found }) => found)).toContainEqual(expect.stringContaining(NONE))
+  await waitFor(() => {
+    const found = logOf(service).map((line) => line['found'])
+    expect(found).toContainEqual(expect.stringContaining(NONE))
+  })
   const { stdout } = await runHere(['doctor'], env)
   expect(stdout).toContain(NONE)
   expect(await service.stop()).toBe(0)

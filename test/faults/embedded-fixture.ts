@@ -4,10 +4,9 @@ import { chmodSync, existsSync, mkdtempSync, readFileSync, readlinkSync, rmSync 
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { Client } from 'pg'
 import { afterAll, beforeAll, expect, onTestFinished, vi } from 'vitest'
 import { type EmbeddedOptions, startEmbedded } from '../../src/postgres/embedded/embedded.ts'
-import { liveProcess } from '../../src/postgres/embedded/process.ts'
+import { liveProcess } from '../../src/postgres/embedded/rival.ts'
 import type { ServerUser } from '../../src/postgres/embedded/server-user.ts'
 import { WAIT_LIMIT_MS } from '../support/wait-for.ts'
 
@@ -57,18 +56,6 @@ export async function start(options: EmbeddedOptions) {
   const server = await startEmbedded(options)
   onTestFinished(() => server.stop())
   return server
-}
-
-export async function query(url: string, sql: string): Promise<Record<string, unknown>[]> {
-  const client = new Client({ connectionString: url })
-  // Some tests stop the server under an idle client.
-  client.on('error', () => undefined)
-  await client.connect()
-  try {
-    return (await client.query(sql)).rows
-  } finally {
-    await client.end().catch(() => undefined)
-  }
 }
 
 export function postmasterId(folder: string): number {

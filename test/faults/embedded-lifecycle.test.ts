@@ -23,24 +23,15 @@ import { writePrivate } from '../../src/core/private-file.ts'
 import { readKeyFiles } from '../../src/crypto/key-files.ts'
 import { platformPackage, readyBinaries } from '../../src/postgres/embedded/binaries.ts'
 import { startEmbedded } from '../../src/postgres/embedded/embedded.ts'
-import { liveProcess } from '../../src/postgres/embedded/process.ts'
+import { liveProcess } from '../../src/postgres/embedded/rival.ts'
 import {
   closedFolder,
   type ServerUser,
   serverUser,
 } from '../../src/postgres/embedded/server-user.ts'
+import { query } from '../support/database.ts'
 import { WAIT_LIMIT_MS } from '../support/wait-for.ts'
-import {
-  isRoot,
-  linkTarget,
-  postmasterId,
-  query,
-  scratch,
-  service,
-  start,
-} from './embedded-fixture.ts'
-
-vi.setConfig({ testTimeout: 60_000 })
+import { isRoot, linkTarget, postmasterId, scratch, service, start } from './embedded-fixture.ts'
 
 describe('a start', () => {
   test('creates a durable cluster with the database inflow and a password, gives PostgreSQL no other secret, and leaves no process', async () => {
@@ -58,8 +49,16 @@ describe('a start', () => {
         (select datlocale from pg_database where datname = 'inflow') as locale`,
     )
     expect(row).toEqual({
-      ...{ database: 'inflow', role: 'inflow', fsync: 'on', commit: 'on', pages: 'on', sums: 'on' },
-      ...{ encoding: 'UTF8', memory: '7MB', addresses: '127.0.0.1', locale: 'C.UTF-8' },
+      database: 'inflow',
+      role: 'inflow',
+      fsync: 'on',
+      commit: 'on',
+      pages: 'on',
+      sums: 'on',
+      encoding: 'UTF8',
+      memory: '7MB',
+      addresses: '127.0.0.1',
+      locale: 'C.UTF-8',
     })
     expect(statSync(`${folder}.password`).mode & 0o777).toBe(0o600)
     const wrong = new URL(server.url)
@@ -106,12 +105,17 @@ describe('a start', () => {
     expect(await query(third.url, 'select 1 as one')).toEqual([{ one: 1 }])
   })
 
-  test('removes the leftovers of a killed initdb and creates a complete cluster', async () => {
+  // The kill must come before `initdb` has ended.
+  test('removes the leftovers of a killed initdb and creates a complete cluster', {
+    retry: 5,
+  }, async () => {
     const folder = scratch()
     const killed = service(folder)
     const work = () => readdirSync(dirname(folder)).filter((name) => name.includes('.new-'))
-    const control = () =>
-      work().some((name) => existsSync(join(folder, '..', name, 'cluster/base')))
+    const control = () => {
+      if (existsSync(folder)) throw new Error('initdb ended before it was seen')
+      return work().some((name) => existsSync(join(folder, '..', name, 'cluster/base')))
+    }
     await vi.waitUntil(control, { timeout: WAIT_LIMIT_MS, interval: 1 })
     await killed.kill()
     expect(work()).toHaveLength(1)
@@ -161,7 +165,9 @@ describe.runIf(isRoot)('as root', () => {
     await expect(startEmbedded({ folder })).rejects.toThrow('which is gone')
   })
 
-  test('a start killed in a closed folder leaves nothing in /var/lib/inflow', async () => {
+  test('a start killed in a closed folder leaves nothing in /var/lib/inflow', {
+    retry: 5,
+  }, async () => {
     const folder = scratch(0o700)
     const killed = service(folder)
     const parent = dirname(folder)

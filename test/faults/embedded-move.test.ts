@@ -3,19 +3,16 @@ import { existsSync, readFileSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { expect, onTestFinished, test, vi } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
-import { runHere } from '../cli/run-inflow.ts'
-import { makeFolder } from '../support/folder.ts'
+import { callerEnv, runHere, verifyBooks } from '../cli/run-inflow.ts'
+import { temporaryFolder } from '../support/folder.ts'
 import { grpcClient, grpcTransport } from '../support/grpc-client.ts'
 import { openBusinessOver } from '../support/opened-account.ts'
 import { findPostgres, startPostgres } from '../support/postgres-server.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
-import { ADMIN_TOKEN } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
-
-vi.setConfig({ testTimeout: 120_000 })
 
 const run = promisify(execFile)
 const bin = findPostgres() ?? ''
@@ -38,26 +35,22 @@ async function start(environment: NodeJS.ProcessEnv): Promise<ServiceProcess> {
 
 /** Expects that a service has the account, in an epoch, and that its ledger and audit log verify. */
 async function expectWhole(
-  { grpcUrl }: ServiceProcess,
+  service: ServiceProcess,
   { businessId, accountNumber }: { readonly businessId: string; readonly accountNumber: string },
   epoch: number,
 ) {
+  const { grpcUrl } = service
   const { accounts } = await grpcClient(AccountService, grpcUrl).listAccounts({ businessId })
   expect(accounts.map((each) => each.accountNumber)).toEqual([accountNumber])
   await waitFor(async () => {
     const listed = await grpcClient(EventService, grpcUrl).listEvents({ businessId, limit: 1 })
     expect(listed.epoch).toBe(epoch)
   })
-  const env = { INFLOW_GRPC_URL: grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN }
-  for (const noun of ['ledger', 'audit']) {
-    const { code, stderr } = await runHere([noun, 'verify'], env)
-    expect([noun, code, stderr]).toEqual([noun, 0, expect.any(String)])
-  }
+  await verifyBooks(service)
 }
 
 test('a copy of the data folder of a stopped service serves what was in it; pg_dump moves it to a server of its own, where a new epoch begins', async () => {
-  const folder = await makeFolder('move')
-  onTestFinished(() => rm(folder, { recursive: true, force: true }))
+  const folder = temporaryFolder()
   const data = join(folder, 'data')
   const service = await start({ DATA_DIR: data, MASTER_KEY: undefined })
   const account = await openBusinessOver(grpcTransport(service.grpcUrl))
@@ -67,7 +60,7 @@ test('a copy of the data folder of a stopped service serves what was in it; pg_d
   await rm(data, { recursive: true })
   const next = await start({ DATA_DIR: copy, MASTER_KEY: undefined })
   await expectWhole(next, account, 1)
-  const env = { INFLOW_GRPC_URL: next.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN }
+  const env = callerEnv(next)
   const bumped = await runHere(['events', 'epoch', 'bump', '--yes'], env)
   expect([bumped.code, bumped.stderr]).toEqual([0, expect.any(String)])
   await expectWhole(next, account, 2)

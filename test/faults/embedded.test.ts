@@ -2,14 +2,14 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chownSync, existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { describe, expect, onTestFinished, test, vi } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { startEmbedded } from '../../src/postgres/embedded/embedded.ts'
-import { liveProcess } from '../../src/postgres/embedded/process.ts'
-import { WAIT_LIMIT_MS, waitUntil } from '../support/wait-for.ts'
+import { liveProcess } from '../../src/postgres/embedded/rival.ts'
+import { query } from '../support/database.ts'
+import { waitUntil } from '../support/wait-for.ts'
 import {
   isRoot,
   postmasterId,
-  query,
   scratch,
   service,
   start,
@@ -98,9 +98,7 @@ describe('the end of the service', () => {
     const exited = once(child, 'exit')
     await said
     expect(await exited).toEqual([0, null])
-    await vi.waitUntil(() => !existsSync(join(folder, 'postmaster.pid')), {
-      timeout: WAIT_LIMIT_MS,
-    })
+    await waitUntil(() => !existsSync(join(folder, 'postmaster.pid')))
   })
 
   test('by Ctrl-C leaves the server to the service until it has finished', async () => {

@@ -1,14 +1,12 @@
-import { expect, test, vi } from 'vitest'
+import { expect, test } from 'vitest'
 import { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
-import { ENTITIES } from '../../src/app/entities.ts'
-import { migrate } from '../../src/postgres/migrate.ts'
-import { openDatabase } from '../../src/postgres/orm.ts'
-import { startProxy } from '../client/proxy.ts'
+import { migrated } from '../support/database.ts'
 import type { ServiceProcess } from '../support/process.ts'
+import { startProxy } from '../support/proxy.ts'
 import type { Receiver } from '../support/receiver.ts'
-import { WAIT_LIMIT_MS } from '../support/wait-for.ts'
+import { waitFor } from '../support/wait-for.ts'
 import {
   client,
   follow,
@@ -28,17 +26,12 @@ import {
   startServer,
 } from './standby.ts'
 
-vi.setConfig({ testTimeout: 240_000 })
-
-const WAIT = { timeout: WAIT_LIMIT_MS, interval: 50 }
-
 /** Starts two instances whose database is behind a proxy, and a receiver of webhooks. */
 async function startBehindProxy(databaseUrl: string) {
   const target = new URL(databaseUrl)
-  const proxy = await startProxy(() => target.host)
-  const url = Object.assign(new URL(databaseUrl), { host: proxy.address }).href
+  const proxy = await startProxy(() => target.href)
   return {
-    ...(await startInstances(url)),
+    ...(await startInstances(proxy.through)),
     proxy,
     /** Where new connections go. */
     pointTo: (url: string) => {
@@ -55,7 +48,7 @@ async function pay(
 ) {
   for (const [index, sessionId] of sessions.entries()) {
     const transactions = client(TransactionService, instances[index % instances.length]!)
-    await vi.waitFor(() => recordPayment(transactions, accountNumber, sessionId), WAIT)
+    await waitFor(() => recordPayment(transactions, accountNumber, sessionId))
   }
 }
 
@@ -64,11 +57,11 @@ const named = (prefix: string, count: number) =>
 
 /** Waits until the log of a business has these sessions, in their order, and no others. */
 async function listLog(instance: ServiceProcess, businessId: string, sessions: readonly string[]) {
-  const log = await vi.waitFor(async () => {
+  const log = await waitFor(async () => {
     const listed = await client(EventService, instance).listEvents({ businessId, limit: 500 })
     expect(sessionsOf(listed.events)).toEqual(sessions)
     return listed
-  }, WAIT)
+  })
   expect(log.events.map(({ businessSequence }) => Number(businessSequence))).toEqual(
     log.events.map((_, index) => index + 1),
   )
@@ -77,10 +70,10 @@ async function listLog(instance: ServiceProcess, businessId: string, sessions: r
 
 /** Waits until webhooks of all sessions have arrived. @returns their bodies' data */
 async function webhooksOf(receiver: Receiver, sessions: readonly string[]) {
-  await vi.waitFor(() => {
+  await waitFor(() => {
     const arrived = new Set(webhooksAt(receiver).map((data) => data.transaction_ref))
     expect(sessions.filter((each) => !arrived.has(each))).toEqual([])
-  }, WAIT)
+  })
   return webhooksAt(receiver)
 }
 
@@ -92,13 +85,15 @@ test('a failover that loses commits begins an epoch, and ends the streams that h
   const surviving = named('surviving', 20)
   await pay(instances, accountNumber, surviving)
   const behind = follow(second)
-  await vi.waitFor(() => expect(behind.events).toHaveLength(21), WAIT)
+  await waitFor(() => expect(behind.events).toHaveLength(21))
   await pair.caughtUp()
   await pair.cutOff()
   const lost = named('lost', 15)
   const ahead = [follow(first), follow(second)]
   await pay(instances, accountNumber, lost)
-  for (const { events } of ahead) await vi.waitFor(() => expect(events).toHaveLength(36), WAIT)
+  for (const { events } of [behind, ...ahead]) {
+    await waitFor(() => expect(events).toHaveLength(36))
+  }
   // The deliveries that are still to be made are lost with the primary.
   await webhooksOf(receiver, [...surviving, ...lost])
 
@@ -122,16 +117,16 @@ test('a failover that loses commits begins an epoch, and ends the streams that h
     ...later.map(() => 2),
   ])
   for (const each of ahead) {
-    await vi.waitFor(() => expect(each.refused).toBeDefined(), WAIT)
+    await waitFor(() => expect(each.refused).toBeDefined())
     expect(each.refused?.reason).toBe('stale_cursor')
     const resumed = follow(first, each.refused?.cursor)
-    await vi.waitFor(() => expect(resumed.events).toHaveLength(30), WAIT)
+    await waitFor(() => expect(resumed.events).toHaveLength(30))
     expect(idsOf(resumed.events)).toEqual(idsOf(log.events.slice(21)))
   }
   // It had received the lost events too, as it was still connected.
-  await vi.waitFor(() => expect(behind.refused).toBeDefined(), WAIT)
+  await waitFor(() => expect(behind.refused).toBeDefined())
   const paused = follow(second, log.events[20]?.cursor)
-  await vi.waitFor(() => expect(idsOf(paused.events)).toEqual(idsOf(log.events.slice(21))), WAIT)
+  await waitFor(() => expect(idsOf(paused.events)).toEqual(idsOf(log.events.slice(21))))
 
   const webhooks = await webhooksOf(receiver, [...surviving, ...lost, ...later])
   const numbers = new Map(webhooks.map((data) => [data.event_id, `${data.epoch}.${data.sequence}`]))
@@ -147,7 +142,7 @@ test('a failover that loses commits begins an epoch, and ends the streams that h
   const further = instances.map((instance) => follow(instance))
   await pay(instances, accountNumber, named('forgotten', 10))
   for (const { events } of further) {
-    await vi.waitFor(() => expect(events).toHaveLength(1 + kept.length + 10), WAIT)
+    await waitFor(() => expect(events).toHaveLength(1 + kept.length + 10))
   }
   await proxy.block()
   await pair.standby.stop()
@@ -157,9 +152,9 @@ test('a failover that loses commits begins an epoch, and ends the streams that h
   await pay(instances, accountNumber, last)
   const restored = await listLog(second, businessId, [...kept, ...last])
   for (const each of further) {
-    await vi.waitFor(() => expect(each.refused?.reason).toBe('stale_cursor'), WAIT)
+    await waitFor(() => expect(each.refused?.reason).toBe('stale_cursor'))
     const resumed = follow(first, each.refused?.cursor)
-    await vi.waitFor(() => expect(idsOf(resumed.events)).toEqual(idsOf(restored.events)), WAIT)
+    await waitFor(() => expect(idsOf(resumed.events)).toEqual(idsOf(restored.events)))
   }
   await webhooksOf(receiver, last)
 })
@@ -171,7 +166,7 @@ test('a planned switchover ends no stream and loses nothing; nor does a restore 
   const { businessId, accountNumber } = await openNotified(first, receiver)
   const followers = instances.map((instance) => follow(instance))
   await pay(instances, accountNumber, named('before', 20))
-  for (const { events } of followers) await vi.waitFor(() => expect(events).toHaveLength(21), WAIT)
+  for (const { events } of followers) await waitFor(() => expect(events).toHaveLength(21))
 
   await proxy.block()
   await pair.caughtUp()
@@ -185,7 +180,7 @@ test('a planned switchover ends no stream and loses nothing; nor does a restore 
   const log = await listLog(second, businessId, sessions)
   expect(log.epoch).toBe(2)
   for (const follower of followers) {
-    await vi.waitFor(() => expect(idsOf(follower.events)).toEqual(idsOf(log.events)), WAIT)
+    await waitFor(() => expect(idsOf(follower.events)).toEqual(idsOf(log.events)))
     expect(follower.refused).toBeUndefined()
   }
   await webhooksOf(receiver, sessions)
@@ -195,9 +190,7 @@ test('a planned switchover ends no stream and loses nothing; nor does a restore 
     const { server } = await startPrimary(pair.folder)
     if (ids === 'higher') await burnTransactionIds(server.url, 5_000)
     await proxy.block()
-    const database = await openDatabase(server.url, ENTITIES, { connectionsMax: 2 })
-    await migrate(database)
-    await database.close()
+    await migrated(server.url)
     await copyRows(from.url, server.url)
     await from.stop()
     pointTo(server.url)
@@ -210,11 +203,13 @@ test('a planned switchover ends no stream and loses nothing; nor does a restore 
     const log = await listLog(second, businessId, sessions)
     expect(log.epoch).toBe(3 + index)
     for (const follower of followers) {
-      await vi.waitFor(() => expect(idsOf(follower.events)).toEqual(idsOf(log.events)), WAIT)
+      await waitFor(() => expect(idsOf(follower.events)).toEqual(idsOf(log.events)))
       expect(follower.refused).toBeUndefined()
     }
     await webhooksOf(receiver, later)
-    const { balance } = await client(SettlementService, first).getBalance({ businessId })
-    expect(balance?.pendingMinor).toBe(100n * BigInt(sessions.length))
+    await waitFor(async () => {
+      const { balance } = await client(SettlementService, first).getBalance({ businessId })
+      expect(balance?.pendingMinor).toBe(100n * BigInt(sessions.length))
+    })
   }
 })

@@ -16,7 +16,9 @@ import { useDatabase } from '../support/database.ts'
 import { grpcTransport } from '../support/grpc-client.ts'
 import { type Instance, startInstance } from '../support/instance.ts'
 import { openAccountOver } from '../support/opened-account.ts'
+import { SEED } from '../support/random.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
+import { waitFor } from '../support/wait-for.ts'
 import { createGrpcSender, grpcRequest } from './fuzz/grpc-requests.ts'
 import {
   type Admission,
@@ -37,7 +39,6 @@ import {
 import type { World } from './fuzz/words.ts'
 
 const REQUESTS = Number(process.env['FUZZ_REQUESTS'] ?? 2_000)
-const SEED = Number(process.env['SEED'] ?? Date.now() % 1_000_000)
 const LANES = 24
 
 /** What the heap may have grown by from the first tenth to the end, in MiB. */
@@ -90,7 +91,9 @@ async function makeWorld(): Promise<World> {
   const { business } = await businesses.createBusiness({ name: 'Acme' })
   const businessId = business!.id
   const { secretKey } = await businesses.issueKey({
-    ...{ businessId, scopes: [...KEY_SCOPES], allowedCidrs: ['127.0.0.0/8'] },
+    businessId,
+    scopes: [...KEY_SCOPES],
+    allowedCidrs: ['127.0.0.0/8'],
   })
   const revoked = await businesses.issueKey({ businessId })
   await businesses.revokeKey({ keyId: revoked.key!.id })
@@ -105,7 +108,6 @@ async function makeWorld(): Promise<World> {
   const { deliveries } = await until(
     () => webhooks.listDeliveries({ endpointId: endpoint!.id }),
     (found) => found.deliveries.some((delivery) => delivery.attemptCount > 0),
-    10_000,
   )
   return {
     businessId,
@@ -224,7 +226,6 @@ function heapMib(): number {
 }
 
 test('hostile input over every protocol changes nothing, breaks nothing and gets an error', async () => {
-  console.log(`hostile input: SEED=${SEED} FUZZ_REQUESTS=${REQUESTS}`)
   const strangers = Math.floor(REQUESTS * 0.3)
   const warm = Math.floor(REQUESTS * 0.1)
 
@@ -253,6 +254,5 @@ test('hostile input over every protocol changes nothing, breaks nothing and gets
     expect(await run(sent, sent + 200, 'right')).toEqual([])
   }
   expect(rare()).toEqual([])
-  const ready = await fetch(`${instance.httpUrl}/readyz`)
-  expect(ready.status).toBe(200)
-}, 900_000)
+  await waitFor(async () => expect((await fetch(`${instance.httpUrl}/readyz`)).status).toBe(200))
+})

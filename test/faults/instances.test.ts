@@ -7,15 +7,14 @@ import {
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { subscribe } from '../../src/client/subscribe.ts'
-import { createTestDatabase } from '../support/database.ts'
+import { createTestDatabase, query } from '../support/database.ts'
 import { grpcTransport } from '../support/grpc-client.ts'
 import { openAccountOver, openBusinessOver } from '../support/opened-account.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
-import { generator } from '../support/random.ts'
+import { generator, SEED } from '../support/random.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
 import { killWorker, workersOf } from '../support/workers.ts'
 import { client, idsOf } from './scene.ts'
-import { query } from './standby.ts'
 
 const COUNT = 3
 const EVENTS = Number(process.env['EVENTS'] ?? 6_000)
@@ -23,8 +22,7 @@ const BATCH = 250
 const KILLS = 3
 const HOP_EVERY = 2_000
 
-const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000)
-const random = generator(seed)
+const random = generator(SEED)
 const pick = () => Math.floor(random() * COUNT)
 
 /** What serves the callers, and how one part of it is killed and replaced. */
@@ -122,7 +120,6 @@ async function follow({ services }: Servers, upTo: number, first: number): Promi
 test.each(Object.keys(SERVERS))(
   'every subscriber receives the whole log in order while %s are killed at random',
   async (kind) => {
-    console.log(`several ${kind}: SEED=${seed}`)
     const made = await createTestDatabase()
     onTestFinished(made.drop)
     const servers = await SERVERS[kind]!(made.url)

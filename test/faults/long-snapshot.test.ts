@@ -1,3 +1,4 @@
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { ENTITIES } from '../../src/app/entities.ts'
@@ -5,17 +6,19 @@ import { type EmbeddedPostgres, startEmbedded } from '../../src/postgres/embedde
 import { migrate } from '../../src/postgres/migrate.ts'
 import { type Database, openDatabase } from '../../src/postgres/orm.ts'
 import { readBalance } from '../../src/settlement/get-balance.ts'
+import { withOpenTransaction } from '../support/database.ts'
 import { writeEvents } from '../support/events.ts'
 import { makeFolder } from '../support/folder.ts'
 
 // A server of its own: a tick reads again what was written since the oldest writer of the server began, also
 // if that writes to another database.
+let folder: string
 let server: EmbeddedPostgres
 let database: Database
 
 beforeAll(async () => {
-  const folder = join(await makeFolder('snapshot'), 'postgres')
-  server = await startEmbedded({ folder, settings: { fsync: 'off' } })
+  folder = await makeFolder('snapshot')
+  server = await startEmbedded({ folder: join(folder, 'postgres'), settings: { fsync: 'off' } })
   database = await openDatabase(server.url, ENTITIES, { connectionsMax: 4 })
   await migrate(database)
 })
@@ -23,6 +26,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await database?.close()
   await server?.stop()
+  await rm(folder, { recursive: true, force: true })
 })
 
 const TICKS = Number(process.env['TICKS'] ?? 1_200)
@@ -57,14 +61,13 @@ const median = (costs: readonly Cost[], of: keyof Cost) =>
 
 test('a tick reads no more pages while a snapshot stays open over a thousand ticks', async () => {
   const { durablePool } = database
-  const holder = await durablePool.connect()
   const costs: Cost[] = []
   const state: Cost[] = []
-  try {
-    for (let i = 0; i < MEASURED; i++) await tick()
+  for (let i = 0; i < MEASURED; i++) await tick()
+  await withOpenTransaction(durablePool, async (holder) => {
     // A pool of the service ends such a transaction after a minute.
     await holder.query(`set idle_in_transaction_session_timeout = 0;
-      begin isolation level repeatable read; select count(*) from sequencer`)
+      set transaction isolation level repeatable read; select count(*) from sequencer`)
     for (let i = 0; i < TICKS; i++) {
       costs.push(await tick())
       if (i < MEASURED || i >= TICKS - MEASURED) {
@@ -81,10 +84,7 @@ test('a tick reads no more pages while a snapshot stays open over a thousand tic
     expect(median(newest, 'pages')).toBeLessThanOrEqual(median(oldest, 'pages') + 2)
     const events = BigInt(TICKS + MEASURED)
     expect(await readBalance(durablePool, BALANCE)).toMatchObject({ pendingMinor: events })
-  } finally {
-    await holder.query('rollback')
-    holder.release()
-  }
+  })
   const { rows } = await durablePool.query(
     `select (select count(*)::int from sequencer_tick) as ticks,
       (select count(*)::int from event_business_counter) as balances`,

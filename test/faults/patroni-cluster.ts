@@ -15,12 +15,12 @@ import { parseEnv } from 'node:util'
 import { expect, onTestFinished, vi } from 'vitest'
 import { serverUser, spawnAs } from '../../src/postgres/embedded/server-user.ts'
 import { isInstalled, readOps } from '../ops/settings-of.ts'
+import { query } from '../support/database.ts'
 import { makeFolder } from '../support/folder.ts'
 import { freePort } from '../support/free-port.ts'
 import { findPostgres } from '../support/postgres-server.ts'
 import { killAll, processesIn } from '../support/processes.ts'
-import { WAIT_LIMIT_MS } from '../support/wait-for.ts'
-import { query } from './standby.ts'
+import { WAIT_LIMIT_MS, waitUntil } from '../support/wait-for.ts'
 
 const HAPROXY = '/usr/sbin/haproxy'
 
@@ -29,8 +29,8 @@ const BIN = findPostgres() ?? 'none'
 /** Whether Debian's packages are installed: patroni, etcd-server, haproxy, postgresql. */
 export const hasPatroni = ['patroni', 'etcd', HAPROXY, join(BIN, 'pg_rewind')].every(isInstalled)
 
-/** A failover takes up to half a minute. */
-export const WAIT = { timeout: WAIT_LIMIT_MS, interval: 100 }
+/** Reading the roles takes four calls of Patroni and a connection; a failover takes half a minute. */
+const WAIT_FOR_ROLES = { timeout: WAIT_LIMIT_MS, interval: 500 }
 /** Of each log, if the test fails. */
 const LINES_SHOWN = 60
 const PASSWORD = 'a-password-of-the-test'
@@ -96,14 +96,15 @@ export async function startCluster(): Promise<Cluster> {
   const databasePort = await freePort()
   const haproxy = prepare(join(folder, 'haproxy'), HAPROXY, ['-db', '-f', 'haproxy.cfg'], {
     ...environmentOf('haproxy.env'),
-    ...{ DATABASE_PORT: databasePort, PATRONI_PORT: ports.patroni },
+    DATABASE_PORT: databasePort,
+    PATRONI_PORT: ports.patroni,
     ...Object.fromEntries(members.map(({ name, url }) => [name.toUpperCase(), new URL(url).host])),
   })
   place(join(folder, 'haproxy/haproxy.cfg'), readOps('patroni/haproxy.cfg'))
   for (const program of [etcd, haproxy, ...members]) program.start()
   let isSynchronous = true
   const roles = (standbys = members.length - 1) =>
-    vi.waitFor(() => readRoles(members, standbys, isSynchronous), WAIT)
+    vi.waitFor(() => readRoles(members, standbys, isSynchronous), WAIT_FOR_ROLES)
   const { leader } = await roles()
   // As the guide says.
   await query(leader.url, `create role inflow login password '${PASSWORD}'`)
@@ -111,7 +112,10 @@ export async function startCluster(): Promise<Cluster> {
   await query(leader.url, 'create database inflow owner inflow')
   const urlOf = (role: string) => `postgres://${role}:${PASSWORD}@127.0.0.1:${databasePort}/inflow`
   return {
-    ...{ url: urlOf('inflow'), superuserUrl: urlOf('postgres'), etcd, settled: roles },
+    url: urlOf('inflow'),
+    superuserUrl: urlOf('postgres'),
+    etcd,
+    settled: roles,
     async switchover(from, to) {
       const body = JSON.stringify({ leader: from.name, candidate: to.name })
       await callPatroni(from, '/switchover', { method: 'POST', body })
@@ -179,7 +183,10 @@ async function prepareMember(
   const sockets = `postgresql: { parameters: { unix_socket_directories: ${folder} } }`
   place(join(folder, 'sockets.yml'), sockets)
   return {
-    ...{ ...program, name, dataFolder, apiUrl: `http://${patroni}` },
+    ...program,
+    name,
+    dataFolder,
+    apiUrl: `http://${patroni}`,
     url: `postgres://postgres:${PASSWORD}@${postgres}/postgres`,
   }
 }
@@ -254,7 +261,9 @@ function prepare(
     start() {
       const log = openSync(logFile, 'a')
       child = spawn(command, args, {
-        ...{ ...spawnAs(serverUser(folder)), cwd: folder, stdio: ['ignore', log, log] },
+        ...spawnAs(serverUser(folder)),
+        cwd: folder,
+        stdio: ['ignore', log, log],
         env: { PATH: process.env['PATH'], HOME: folder, LC_ALL: 'C.UTF-8', ...environment },
       })
       closeSync(log)
@@ -288,9 +297,9 @@ function signalWithin(folder: string, signal: NodeJS.Signals): number {
 }
 
 async function killWithin(folder: string): Promise<void> {
-  await vi.waitUntil(() => {
+  await waitUntil(() => {
     const left = processesIn(folder)
     killAll(left)
     return left.length === 0
-  }, WAIT)
+  })
 }

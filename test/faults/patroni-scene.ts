@@ -1,15 +1,24 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { Client } from 'pg'
-import { expect, onTestFinished, vi } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
 import type { Event } from '../../gen/inflow/event/v1/event_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { SubscriptionRefused, subscribe } from '../../src/client/subscribe.ts'
+import { query } from '../support/database.ts'
 import type { ServiceProcess } from '../support/process.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
-import { type Cluster, WAIT } from './patroni-cluster.ts'
-import { client, idsOf, openNotified, recordPayment, sessionsOf, startInstances } from './scene.ts'
-import { query } from './standby.ts'
+import { waitFor } from '../support/wait-for.ts'
+import type { Cluster } from './patroni-cluster.ts'
+import {
+  client,
+  idsOf,
+  keepPaying,
+  openNotified,
+  recordPayment,
+  sessionsOf,
+  startInstances,
+} from './scene.ts'
 
 /** At each instance. */
 const PAYERS = 2
@@ -63,13 +72,13 @@ export async function startScene(cluster: Cluster) {
 
   /** Waits until payments go on, and their events and webhooks have arrived. */
   const goOn = async () => {
-    const from = payers.acknowledged.length
-    await vi.waitFor(() => {
-      expect(payers.acknowledged.length).toBeGreaterThan(from + PROGRESS)
-      const { session } = payers.acknowledged[from + PROGRESS]!
-      for (const { log } of readers) expect(sessionsOf(log.slice(-2_000))).toContain(session)
-      expect(webhooksSoFar().some((each) => each.session === session)).toBe(true)
-    }, WAIT)
+    const from = payers.acknowledged().length
+    await waitFor(() => {
+      const sessionId = payers.acknowledged()[from + PROGRESS]?.sessionId
+      expect(sessionId).toBeDefined()
+      for (const { log } of readers) expect(sessionsOf(log.slice(-2_000))).toContain(sessionId)
+      expect(webhooksSoFar().some(({ session }) => session === sessionId)).toBe(true)
+    })
   }
 
   /** Compares what everyone has with what the database has. @returns what was acknowledged and is not there */
@@ -84,13 +93,13 @@ export async function startScene(cluster: Cluster) {
         cluster.superuserUrl,
         'select event_id as id from event_log order by position',
       )
-    await vi.waitFor(async () => {
+    await waitFor(async () => {
       // With the event of the account.
       expect(await readLog()).toHaveLength(recorded.length + 1)
       for (const { log } of readers) expect(log).toHaveLength(recorded.length + 1)
       const arrived = new Set(webhooksSoFar().map(({ session }) => session))
       expect(recorded.filter(({ session }) => !arrived.has(session))).toEqual([])
-    }, WAIT)
+    })
     const ids = (await readLog()).map(({ id }) => id)
     for (const { log } of readers) expect(idsOf(log)).toEqual(ids)
     const settlement = client(SettlementService, instances[0])
@@ -99,16 +108,21 @@ export async function startScene(cluster: Cluster) {
     const { balance } = await settlement.getBalance({ businessId })
     expect(balance?.pendingMinor).toBe(100n * BigInt(recorded.length))
     const there = new Set(recorded.map(({ session }) => session))
-    return payers.acknowledged.map(({ session }) => session).filter((each) => !there.has(each))
+    return payers
+      .acknowledged()
+      .flatMap(({ sessionId }) => (there.has(sessionId) ? [] : [sessionId]))
   }
 
   return {
-    ...{ readers, goOn },
+    readers,
+    goOn,
     /** Pays again what was lost, and compares. */
     async payAgain(sessions: readonly string[]) {
       const transactions = client(TransactionService, instances[0])
       await Promise.all(
-        sessions.map((session) => recordPayment(transactions, accountNumber, session)),
+        sessions.map((session) =>
+          waitFor(() => recordPayment(transactions, accountNumber, session)),
+        ),
       )
       expect(await compare()).toEqual([])
     },
@@ -128,7 +142,7 @@ export async function startScene(cluster: Cluster) {
       const gap = (moments: Moments) => longestGap(moments, sinceMs)
       const outcome = {
         database: gap(commits),
-        payments: gap(payers.acknowledged.map(({ atMs }) => atMs)),
+        payments: gap(payers.acknowledged().map(({ atMs }) => atMs)),
         streams: readers.map(({ arrivals }) => gap(arrivals)),
         webhooks: gap(webhooksSoFar().map(({ atMs }) => atMs)),
         refused: after.refused - before.refused,
@@ -136,7 +150,7 @@ export async function startScene(cluster: Cluster) {
       }
       await payers.stop()
       const lost = await compare()
-      return { ...outcome, acknowledged: payers.acknowledged.length, lost }
+      return { ...outcome, acknowledged: payers.acknowledged().length, lost }
     },
   }
 }
@@ -153,8 +167,11 @@ function startReader(instances: readonly ServiceProcess[]): Reader {
   const follow = async (start: Parameters<typeof subscribe>[0]['start']): Promise<void> => {
     let isFirst = true
     for await (const event of subscribe({
-      ...{ addresses: instances.map(({ grpcAddress }) => grpcAddress), token: ADMIN_TOKEN },
-      ...{ start, signal: stop.signal, retryMaxMs: 1_000 },
+      addresses: instances.map(({ grpcAddress }) => grpcAddress),
+      token: ADMIN_TOKEN,
+      start,
+      signal: stop.signal,
+      retryMaxMs: 1_000,
       onInterruption: () => {
         reader.interruptions += 1
       },
@@ -187,39 +204,19 @@ function startReader(instances: readonly ServiceProcess[]): Reader {
 
 /** Pays at all instances, each payment until it is acknowledged. */
 function startPayers(instances: readonly ServiceProcess[], accountNumber: string) {
-  const acknowledged: { readonly session: string; readonly atMs: number }[] = []
-  let refused = 0
-  let [rounds, isPaying] = [0, false]
-  let running: Promise<unknown> = Promise.resolve()
-  const pay = async (instance: ServiceProcess, payer: string) => {
-    const transactions = client(TransactionService, instance)
-    for (let number = 1; isPaying; ) {
-      const session = `${payer}-${number}`
-      try {
-        await recordPayment(transactions, accountNumber, session)
-        acknowledged.push({ session, atMs: Date.now() })
-        number += 1
-      } catch {
-        refused += 1
-      }
-      await pause(PAUSE_MS)
-    }
-  }
-  const stop = async () => {
-    isPaying = false
-    await running
-  }
+  const clients = instances.map((instance) => client(TransactionService, instance))
+  const rounds: ReturnType<typeof keepPaying>[] = []
+  const pay = (sessionId: string, payer: number) =>
+    recordPayment(clients[payer % clients.length]!, accountNumber, sessionId)
+  const stop = async () => rounds.at(-1)?.stop()
   onTestFinished(stop)
   return {
-    acknowledged,
-    refused: () => refused,
+    acknowledged: () => rounds.flatMap((round) => round.acknowledged),
+    refused: () => rounds.reduce((sum, { refusals }) => sum + refusals.length, 0),
     start() {
-      isPaying = true
-      rounds += 1
-      const payers = instances.flatMap((instance, place) =>
-        Array.from({ length: PAYERS }, (_, index) => pay(instance, `${rounds}-${place}-${index}`)),
-      )
-      running = Promise.all(payers)
+      const payers = PAYERS * clients.length
+      const pauses = { pauseMs: PAUSE_MS, refusedMs: PAUSE_MS }
+      rounds.push(keepPaying(pay, `${rounds.length}`, { payers, ...pauses }))
     },
     stop,
   }

@@ -8,6 +8,7 @@ import { PayoutDecision, PayoutService } from '../../gen/inflow/payout/v1/payout
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { readConfig } from '../../src/config/config.ts'
+import { HOUR_MS, MINUTE_MS } from '../../src/core/durations.ts'
 import { startPayoutDatabase } from '../model/payout-database.ts'
 import {
   beneficiaryAt,
@@ -16,15 +17,12 @@ import {
   startPayingBanks,
   startPayoutInstance,
 } from '../model/payouts.ts'
-import { createTestDatabase } from '../support/database.ts'
+import { createTestDatabase, query } from '../support/database.ts'
 import { grpcClient, grpcTransport } from '../support/grpc-client.ts'
 import { type Instance, startInstance } from '../support/instance.ts'
 import { createMovedClock } from '../support/moved-clock.ts'
 import { waitFor, waitUntil } from '../support/wait-for.ts'
-import { query } from './standby.ts'
 
-const MINUTE_MS = 60_000
-const HOUR_MS = 60 * MINUTE_MS
 const FUNDS_MINOR = 1_000_000_000n
 /** More than a new beneficiary gets without an approval. */
 const LARGE_MINOR = 20_000_000n
@@ -99,7 +97,7 @@ function wanted(businessId: string, amountMinor = 50_000n) {
 const untilGeneration = (url: string, generation: number) =>
   waitUntil(async () => {
     const [row] = await query<{ generation: number }>(url, 'select generation from payout_sender')
-    return row!.generation === generation
+    return row!.generation >= generation
   })
 
 async function request({ client }: Pick<Instance, 'client'>, each: ReturnType<typeof wanted>) {
@@ -188,6 +186,37 @@ test('a restored copy of an hour ago pays nothing twice that was sent since', as
   await expectAgreement(copy, restored)
 })
 
+test('a payout that the lost history cancelled is not sent while payouts are paused after the restore', async () => {
+  const url = await startDatabase()
+  const before = await start(url)
+  const businessId = await fundBusiness(before.grpcUrl, FUNDS_MINOR)
+  const payouts = (instance: Instance) => instance.client(PayoutService)
+  const drill = { scope: PauseScope.GLOBAL, reason: 'restore' }
+  await payouts(before).pausePayouts(drill)
+  const { id: payoutId, bankReference } = await request(before, wanted(businessId))
+  await before.close()
+  const copy = await copyDatabase(url)
+  const lost = await start(url)
+  await payouts(lost).cancelPayout({ payoutId })
+  await lost.close()
+
+  await move(copy, HOUR_MS, true)
+  await query(copy, 'delete from payout_pause')
+  const restored = await start(copy)
+  await untilGeneration(copy, 2)
+  await payouts(restored).pausePayouts(drill)
+  const detail = async () => (await payouts(restored).getPayout({ payoutId })).payout!.detail
+  await waitUntil(async () => (await detail()).includes('no bank knows it yet'))
+  await expect(payouts(restored).cancelPayout({ payoutId })).rejects.toThrow('was restored')
+  await move(copy, 16 * MINUTE_MS)
+  await waitUntil(async () => (await detail()) === 'waits: all payouts are paused')
+  await payouts(restored).cancelPayout({ payoutId })
+  await payouts(restored).resumePayouts(drill)
+  await until(restored, payoutId, PayoutStatus.CANCELLED)
+  expect(banks.paying.flatMap(({ book }) => book.transfers.get(bankReference) ?? [])).toEqual([])
+  await expectAgreement(copy, restored)
+})
+
 test('a request that is repeated after a failover lost its payout is not paid twice', async () => {
   const { url, copy, failOver } = await startPayoutDatabase(onTestFinished)
   await setClock(url)
@@ -240,13 +269,75 @@ test('a restored payout that was being sent, and was paid through another bank s
 })
 
 test.each([
+  ['states its float again', false, 2 * MINUTE_MS],
+  ['does not state its float', true, 11 * MINUTE_MS],
+])(
+  'a bank that denies access and %s gets no further payouts until a minute, or ten, have passed',
+  async (_, isFloatDenied, endsAfterMs) => {
+    const ninePsb = banks.paying.find(({ code }) => code === '9PSB')!
+    onTestFinished(ninePsb.heal)
+    const url = await startDatabase()
+    const instance = await start(url)
+    const businessId = await fundBusiness(instance.grpcUrl, FUNDS_MINOR)
+    const payouts = instance.client(PayoutService)
+    const requestOne = () =>
+      request(instance, { ...wanted(businessId), beneficiary: beneficiaryAt('9PSB', serial) })
+    const isNextThere = async () => {
+      const { id } = await requestOne()
+      await until(instance, id, PayoutStatus.PAID)
+      return (await payouts.getPayout({ payoutId: id })).payout!.bank === Bank.BANK_9PSB
+    }
+    const readsFloat = (isRead: boolean) =>
+      waitUntil(async () => {
+        const { floats } = await payouts.getFloat({ live: true })
+        const { readAt, error } = floats.find(({ bank }) => bank === Bank.BANK_9PSB)!
+        return isRead ? readAt !== undefined && error === '' : error !== ''
+      })
+    await readsFloat(true)
+    expect(await isNextThere()).toBe(true)
+    // Denied again with a new token.
+    ninePsb.fail('send', 'denied', 2)
+    if (isFloatDenied) ninePsb.fail('float', 'denied', 1_000)
+    const denied = await requestOne()
+    await until(instance, denied.id, PayoutStatus.UNKNOWN)
+    expect(await isNextThere()).toBe(false)
+    if (isFloatDenied) {
+      await move(url, 2 * MINUTE_MS)
+      await readsFloat(false)
+      expect(await isNextThere()).toBe(false)
+    }
+    await move(url, endsAfterMs)
+    // It still denies transfers: one payout tries it, and further ones are paid elsewhere.
+    ninePsb.fail('send', 'denied', 1_000)
+    let triedIt = 0
+    await waitUntil(async () => {
+      const requested = await Promise.all([requestOne(), requestOne(), requestOne()])
+      for (const { id } of requested) {
+        let status = PayoutStatus.UNSPECIFIED as PayoutStatus
+        await waitUntil(async () => {
+          status = (await payouts.getPayout({ payoutId: id })).payout!.status
+          return status === PayoutStatus.PAID || status === PayoutStatus.UNKNOWN
+        })
+        if (status === PayoutStatus.UNKNOWN) triedIt += 1
+      }
+      return triedIt > 0
+    })
+    expect(triedIt).toBe(1)
+    ninePsb.heal()
+    await move(url, endsAfterMs)
+    await waitUntil(isNextThere)
+  },
+)
+
+test.each([
   ['before the bank has it', 'hang', PayoutStatus.MANUAL_REVIEW],
   ['after the bank paid it, before the result is stored', 'hang after', PayoutStatus.PAID],
 ] as const)(
   'an instance that is killed %s leaves a payout that is not paid twice',
   async (_, fault, status) => {
     const url = await startDatabase()
-    const options = { aheadMs: movedMs, approverToken: () => '' }
+    // It is killed before it gives up.
+    const options = { aheadMs: movedMs, approverToken: () => '', bankTimeoutMs: 30_000 }
     const killed = await startPayoutInstance(url, banks.environment, options)
     onTestFinished(() => killed.kill())
     const client: Instance['client'] = (service) =>

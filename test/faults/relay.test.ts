@@ -1,13 +1,11 @@
-import { expect, onTestFinished, test, vi } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { readLogState } from '../../src/events/log-state.ts'
 import { expectMirror, untilPublished, useReader } from '../relay/fixture.ts'
 import { useDatabase } from '../support/database.ts'
 import { failOver, writeEvents } from '../support/events.ts'
 import { hasNats, startNats } from '../support/nats.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
-import { generator } from '../support/random.ts'
-
-vi.setConfig({ testTimeout: 600_000 })
+import { generator, SEED } from '../support/random.ts'
 
 const INSTANCES = 3
 const EVENTS = Number(process.env['RELAY_EVENTS'] ?? 4_000)
@@ -16,12 +14,11 @@ const KILLS = 3
 const WAIT_MS = 240_000
 
 const db = useDatabase()
-const seed = Number(process.env['SEED'] ?? Date.now() % 1_000_000)
-const random = generator(seed)
+const random = generator(SEED)
 const pick = (count: number) => Math.floor(random() * count)
 
 test.skipIf(!hasNats)(
-  `${EVENTS} events, ${INSTANCES} relays, kills of both, a lost end and a failover: the streams equal the log (seed ${seed})`,
+  `${EVENTS} events, ${INSTANCES} relays, kills of both, a lost end and a failover: the streams equal the log`,
   async () => {
     const { durablePool } = db.database
     const server = await startNats()

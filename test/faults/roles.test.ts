@@ -1,29 +1,29 @@
 import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { ENTITIES } from '../../src/app/entities.ts'
-import { partitionedTables } from '../../src/app/partitioned-tables.ts'
+import { partitionedTables } from '../../src/app/tables.ts'
+import { DAY_MS } from '../../src/core/durations.ts'
 import { createRetention } from '../../src/events/retention.ts'
 import { migrate } from '../../src/postgres/migrate.ts'
 import { type Database, openDatabase } from '../../src/postgres/orm.ts'
-import { createPartitionJob } from '../../src/postgres/partitions/job.ts'
-import { cutPartition, listPartitions } from '../../src/postgres/partitions/partitions.ts'
+import { createPartitionJob } from '../../src/postgres/partition-job.ts'
+import { cutPartition, listPartitions } from '../../src/postgres/partitions.ts'
 import { dispatchedUpTo } from '../../src/webhooks/deliveries/backlog.ts'
-import { runHere } from '../cli/run-inflow.ts'
+import { callerEnv, runHere } from '../cli/run-inflow.ts'
+import { query } from '../support/database.ts'
 import { startProcess } from '../support/process.ts'
 import { startReceiver } from '../support/receiver.ts'
 import { createTestRuntime } from '../support/runtime.ts'
-import { ADMIN_TOKEN, MASTER_KEY, useService } from '../support/service.ts'
+import { MASTER_KEY, useService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { openAccount, paymentInto } from '../transactions/fixture.ts'
 
-const DAY_MS = 86_400_000
 const PAYMENTS = 20
 
 /** Roles belong to the whole server, and tests share it. */
@@ -48,16 +48,8 @@ function urlAs(role: 'owner' | 'service'): string {
 }
 
 /** Runs one statement after another, as a paste into psql does. */
-async function paste(url: string, sql: string) {
-  const client = new pg.Client({ connectionString: url })
-  await client.connect()
-  try {
-    for (const each of sql.split(/;\n/).filter((text) => text.trim() !== ''))
-      await client.query(each)
-  } finally {
-    await client.end()
-  }
-}
+const paste = (url: string, sql: string) =>
+  query(url, ...sql.split(/;\n/).filter((text) => text.trim() !== ''))
 
 let database: Database
 
@@ -91,7 +83,7 @@ afterAll(async () => {
   for (const each of dropped) await paste(inject('serverUrl'), `drop ${renamed(each)}`)
 })
 
-const env = () => ({ INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN })
+const env = () => callerEnv(service)
 const direct = () => ({ DATABASE_URL: urlAs('service'), MASTER_KEY: MASTER_KEY.toString('base64') })
 
 /** Records a payment, and waits until its event has a position. */

@@ -1,25 +1,25 @@
-import { rm, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Client, createClient } from '@connectrpc/connect'
+import { setTimeout as pause } from 'node:timers/promises'
+import { type Client, type Code, ConnectError, type createClient } from '@connectrpc/connect'
 import { onTestFinished } from 'vitest'
 import type { Event } from '../../gen/inflow/event/v1/event_pb.ts'
 import type { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { SubscriptionRefused, subscribe } from '../../src/client/subscribe.ts'
-import { makeFolder } from '../support/folder.ts'
+import { makeCertificate } from '../support/certificate.ts'
+import { temporaryFolder } from '../support/folder.ts'
 import { grpcClient, grpcTransport } from '../support/grpc-client.ts'
 import { openBusinessOver } from '../support/opened-account.ts'
 import { type ServiceProcess, startProcess } from '../support/process.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
-import { makeCertificate } from '../webhooks/sender/certificate.ts'
 
 /** Starts a receiver of webhooks, which the test stops. @returns it, and the settings of services that send to it */
 export async function startHttpsReceiver() {
   const certificate = makeCertificate()
-  const folder = await makeFolder('authority')
-  onTestFinished(() => rm(folder, { recursive: true, force: true }))
+  const folder = temporaryFolder()
   const authority = join(folder, 'authority.pem')
   await writeFile(authority, certificate.cert)
   const receiver = await startReceiver(certificate)
@@ -63,6 +63,54 @@ export function recordPayment(
   return transactions.recordPayment(payment, { timeoutMs })
 }
 
+/**
+ * Pays until it is stopped, with a pause after an acknowledged and a refused payment. A payment is repeated until it is
+ * acknowledged.
+ */
+export function keepPaying(
+  pay: (sessionId: string, payer: number) => Promise<unknown>,
+  name: string,
+  { repeats = true, payers = 8, pauseMs = 0, refusedMs = 100 } = {},
+) {
+  const acknowledged: { sessionId: string; startedMs: number; atMs: number }[] = []
+  const refusals: { code: Code; tookMs: number }[] = []
+  let stopped = false
+  const run = async (payer: number) => {
+    for (let number = 0; !stopped; ) {
+      const sessionId = `${name}-${payer}-${number}`
+      const startedMs = performance.now()
+      try {
+        await pay(sessionId, payer)
+        acknowledged.push({ sessionId, startedMs, atMs: Date.now() })
+        number += 1
+        if (pauseMs > 0) await pause(pauseMs)
+      } catch (error) {
+        const { code } = ConnectError.from(error)
+        refusals.push({ code, tookMs: performance.now() - startedMs })
+        if (!repeats) number += 1
+        await pause(refusedMs)
+      }
+    }
+  }
+  const runs = Array.from({ length: payers }, (_, payer) => run(payer))
+  return {
+    acknowledged,
+    refusals,
+    async stop() {
+      stopped = true
+      await Promise.all(runs)
+    },
+  }
+}
+
+/** What `/readyz` of an instance says. */
+export async function readyz({ httpUrl }: Pick<ServiceProcess, 'httpUrl'>) {
+  const response = await fetch(`${httpUrl}/readyz`)
+  return { code: response.status, body: await response.json() }
+}
+
+export const seconds = (ms: number) => `${(ms / 1_000).toFixed(1)} s`
+
 /** A subscriber: what it has received, and why it was refused. */
 export interface Follower {
   readonly events: readonly Event[]
@@ -78,7 +126,10 @@ export function follow({ grpcAddress }: Pick<ServiceProcess, 'grpcAddress'>, cur
   const start = cursor ? { case: 'cursor', value: cursor } : { case: 'beginning', value: true }
   const run = async () => {
     for await (const event of subscribe({
-      ...{ addresses: [grpcAddress], token: ADMIN_TOKEN, retryMaxMs: 500, signal: stop.signal },
+      addresses: [grpcAddress],
+      token: ADMIN_TOKEN,
+      retryMaxMs: 500,
+      signal: stop.signal,
       start: start as Parameters<typeof subscribe>[0]['start'],
     })) {
       events.push(event)

@@ -5,6 +5,7 @@ import { promisify } from 'node:util'
 import { Client } from 'pg'
 import { afterAll, beforeAll, expect, onTestFinished } from 'vitest'
 import { startEmbedded } from '../../src/postgres/embedded/embedded.ts'
+import { query } from '../support/database.ts'
 import { makeFolder } from '../support/folder.ts'
 import { findPostgres, startPostgres } from '../support/postgres-server.ts'
 import { waitFor } from '../support/wait-for.ts'
@@ -42,22 +43,6 @@ export interface Pair {
   reconnect(): Promise<void>
   /** Makes the standby a primary. */
   promote(): Promise<void>
-}
-
-export async function query<Row = Record<string, unknown>>(
-  url: string,
-  ...texts: string[]
-): Promise<Row[]> {
-  // A connection that breaks fails the statement, and is no event of its own.
-  const client = new Client({ connectionString: url }).on('error', () => undefined)
-  await client.connect()
-  try {
-    let rows: Row[] = []
-    for (const text of texts) rows = (await client.query(text)).rows
-    return rows
-  } finally {
-    await client.end()
-  }
 }
 
 /** Registers what ends something. */
@@ -227,14 +212,15 @@ export async function copyRows(from: string, to: string): Promise<void> {
     await client.query('set session_replication_role = replica')
     for (const { name } of tables) {
       await client.query(`delete from "${name}"`)
-      const [row] = await query<{ rows: unknown }>(
+      // As text, because JavaScript would round the largest numbers.
+      const [row] = await query<{ rows: string | null }>(
         from,
-        `select json_agg(t) as rows from "${name}" t`,
+        `select json_agg(t)::text as rows from "${name}" t`,
       )
       await client.query(
         `insert into "${name}" overriding system value
           select * from json_populate_recordset(null::"${name}", $1)`,
-        [JSON.stringify(row?.rows ?? [])],
+        [row?.rows ?? '[]'],
       )
     }
     await client.query(

@@ -5,7 +5,6 @@ import { common, SLOW_FILES } from '../vitest.config.ts'
 /** How much more than `npm test` some tests do. The environment overrides it. */
 const COUNTS = {
   SCHEDULES: '500',
-  SEQUENCES: '40',
   COPIES: '10000',
 }
 
@@ -13,7 +12,6 @@ const COUNTS = {
 export const FAULT_FILES = [
   'test/faults/**/*.test.ts',
   'test/events/sequencer.test.ts',
-  'test/settlement/sequences.test.ts',
   'test/transactions/concurrency.test.ts',
   ...SLOW_FILES,
 ]
@@ -37,7 +35,6 @@ const LONGEST = [
   'console/payouts',
   'console/access',
   'protocols/matrix/errors',
-  'settlement/sequences',
   'faults/key-rotation',
   'console/payments',
   'console/operations',
@@ -70,7 +67,7 @@ export default defineConfig({
   test: {
     ...common('faults'),
     // Many wait for time-outs and for processes that start: with five, two cores were idle for a quarter of the time.
-    maxWorkers: 7,
+    maxWorkers: 5,
     sequence: { sequencer: LongestFirst },
     include: FAULT_FILES,
     env: { ...COUNTS, ...process.env } as Record<string, string>,

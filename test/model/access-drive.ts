@@ -17,7 +17,6 @@ import type { PortalLink, Session } from '../../gen/inflow/session/v1/session_pb
 import { SessionService } from '../../gen/inflow/session/v1/session_service_pb.ts'
 import { ThirdPartyService } from '../../gen/inflow/thirdparty/v2/third_party_service_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
-import { epochMs } from '../../src/postgres/epoch-ms.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
 import { ownPage } from '../support/sign-in.ts'
 import { waitFor, waitUntil } from '../support/wait-for.ts'
@@ -55,14 +54,14 @@ export function connectAccess(
   return { httpUrl, clock, client }
 }
 
-/** The service, and what the names of the model are there. */
+/** The service, with its ids for the names of the model. */
 export interface AccessDrive {
   readonly durablePool: Pool
   readonly instances: readonly AccessInstance[]
   readonly prefix: string
-  /** When the story begins, in epoch milliseconds. */
+  /** The beginning of the story, in epoch milliseconds. */
   readonly startMs: number
-  /** The last entry of the audit log before it. */
+  /** The last entry of the audit log before the story. */
   readonly auditNumber: bigint
   readonly ids: Map<string, string>
   readonly secrets: Map<string, string>
@@ -124,7 +123,7 @@ export async function startAccess(
   }
 }
 
-/** Runs commands at the same time. Some order of them must explain what their callers get, and what is written. */
+/** Runs commands concurrently. Some order of them must explain their results and the written rows. */
 export async function runAccess(drive: AccessDrive, commands: readonly Command[]): Promise<void> {
   const answers = await overlap(drive, commands)
   const worlds = worldsAfter(step, drive.worlds, commands, answers)
@@ -132,7 +131,7 @@ export async function runAccess(drive: AccessDrive, commands: readonly Command[]
   drive.worlds = await explainUses(drive, worlds)
 }
 
-/** Two changes of one row are both held at it until both have come so far. */
+/** Holds two changes of the same row until both have reached the row. */
 async function overlap(drive: AccessDrive, commands: readonly Command[]): Promise<Answer[]> {
   const row = commands.length > 1 ? rowOf(drive, commands[0]!) : undefined
   if (row === undefined)
@@ -215,7 +214,7 @@ async function explainUses(drive: AccessDrive, worlds: readonly World[]): Promis
 
 async function readUses(drive: AccessDrive): Promise<string[]> {
   const { rows } = await drive.durablePool.query<{ id: string; atMs: number }>(
-    `select id, ${epochMs('at')} as "atMs" from model_use`,
+    `select id, round(date_part('epoch', at) * 1000) as "atMs" from model_use`,
   )
   return rows.map(({ id, atMs }) => `${nameOf(drive, id)} ${atMs - drive.startMs}`)
 }
@@ -249,7 +248,7 @@ async function call(drive: AccessDrive, command: Command): Promise<Answer> {
   }
 }
 
-// Names of the model, in the service
+// The names of the model in the service
 
 const idOf = ({ ids }: AccessDrive, name: string | undefined) => ids.get(name ?? '') ?? ''
 
@@ -269,7 +268,7 @@ const ms = ({ startMs }: AccessDrive, at: Timestamp | undefined) =>
 
 type Rpc = Exclude<Command, { kind: 'move' | 'signIn' | 'signOut' | 'copySession' }>
 
-/** A client of the instance with the caller's credential: over either protocol, but cookies and addresses over HTTP. */
+/** A client of the instance with the caller's credential, over either protocol; cookies and addresses need HTTP. */
 function clientFor(drive: AccessDrive, { by, at, from }: Command) {
   drive.calls += 1
   const { client, httpUrl } = drive.instances[at]!
@@ -282,6 +281,9 @@ function clientFor(drive: AccessDrive, { by, at, from }: Command) {
   const protocol = isSession || from !== undefined || drive.calls % 2 === 0 ? 'connect' : 'grpc'
   return <S extends DescService>(service: S) => [client(service, protocol), { headers }] as const
 }
+
+/** A change to the stored values is no change, and leaves no audit entry. */
+let changes = 0
 
 async function callRpc(drive: AccessDrive, command: Rpc): Promise<Answer> {
   const clientOf = clientFor(drive, command)
@@ -305,7 +307,8 @@ async function callRpc(drive: AccessDrive, command: Rpc): Promise<Answer> {
       ).join('\n')
     }
     case 'changeHook': {
-      const change = { endpointId: idOf(drive, command.target), description: 'ours' }
+      changes += 1
+      const change = { endpointId: idOf(drive, command.target), description: `ours ${changes}` }
       await thirdParty.updateWebhook(change, options)
       return 'done'
     }
@@ -489,7 +492,7 @@ async function listAudit(
 
 const lines = (texts: readonly string[]) => texts.toSorted().join('\n')
 
-// What the service shows, in the words of the model
+// The data of the service in the terms of the model
 
 interface Shown {
   readonly id: string

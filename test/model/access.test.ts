@@ -2,9 +2,10 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { readConfig } from '../../src/config/config.ts'
-import { epochMs } from '../../src/postgres/epoch-ms.ts'
+import { DAY_MS, MINUTE_MS } from '../../src/core/durations.ts'
 import { useDatabase } from '../support/database.ts'
 import { type Instance, startInstance } from '../support/instance.ts'
+import { SEED } from '../support/random.ts'
 import {
   ADDRESSES,
   ADMIN,
@@ -24,13 +25,11 @@ import {
   runAccess,
   startAccess,
 } from './access-drive.ts'
-import { expectStories, MODEL_SECONDS, MODEL_SEED, recount } from './try-stories.ts'
+import { expectStories, MODEL_SECONDS, recount } from './try-stories.ts'
 
 const db = useDatabase()
 let started: readonly Instance[] = []
 let instances: readonly AccessInstance[]
-
-const DAY_MS = 86_400_000
 
 beforeAll(async () => {
   const settings = {
@@ -64,7 +63,6 @@ function newClock(): AccessInstance['clock'] {
 }
 
 const BUSINESSES = ['A', 'B'] as const
-const MINUTE_MS = 60_000
 /** A clock may be set back, but what is issued then must not have expired in the test's own time. */
 const MOVED_MS = { min: -2 * 60 * MINUTE_MS, max: 5 * DAY_MS }
 const NEVER = Number.POSITIVE_INFINITY
@@ -75,8 +73,18 @@ const LINK_SCOPES = [['read'], ['payments:write', 'read']] as const
 const OVERLAPS_MS = [0, MINUTE_MS, DAY_MS] as const
 const LIFETIMES_MS = [5 * MINUTE_MS, 90 * MINUTE_MS, DAY_MS, NEVER] as const
 const STEPS_MS = [
-  ...[1, 900, 1_000, 59_999, 60_000, 10 * MINUTE_MS, 59 * MINUTE_MS, 60 * MINUTE_MS],
-  ...[-1_000, -MINUTE_MS, -30 * MINUTE_MS, 12 * 60 * MINUTE_MS],
+  1,
+  900,
+  1_000,
+  59_999,
+  60_000,
+  10 * MINUTE_MS,
+  59 * MINUTE_MS,
+  60 * MINUTE_MS,
+  -1_000,
+  -MINUTE_MS,
+  -30 * MINUTE_MS,
+  12 * 60 * MINUTE_MS,
 ] as const
 
 const READS = [
@@ -89,7 +97,7 @@ const CHANGES = [
   ...(['updateBusiness', 'signOut'] as const),
 ] as const
 const OF_KEYS = ['rotateKey', 'revokeKey', 'updateKey'] as const
-/** What may be done to the same row at the same time. */
+/** The commands that can change the same row concurrently. */
 const PAIRS = new Map<Intent['kind'], readonly Exclude<Intent['kind'], Chain>[]>([
   ...OF_KEYS.map((kind) => [kind, OF_KEYS] as const),
   ...(['importKey', 'revokeToken', 'revokeLink', 'revokeSession', 'signIn'] as const).map(
@@ -97,7 +105,7 @@ const PAIRS = new Map<Intent['kind'], readonly Exclude<Intent['kind'], Chain>[]>
   ),
 ])
 
-/** What a caller wants to do. With which credential, and what there is, the world says by then. */
+/** The intent of a caller. The world determines the credential and the objects when the command runs. */
 const intent = fc.record({
   kind: fc.oneof(
     { weight: 9, arbitrary: fc.constantFrom(...READS) },
@@ -108,7 +116,7 @@ const intent = fc.record({
     { weight: 3, arbitrary: fc.constant('withdraw' as const) },
     { weight: 1, arbitrary: fc.constant('crowd' as const) },
   ),
-  /** Something else that is done to the same row at the same time. */
+  /** Another command that changes the same row concurrently. */
   isPaired: fc.boolean(),
   by: fc.nat(99),
   which: fc.nat(999),
@@ -123,7 +131,7 @@ type Chain = 'outlive' | 'withdraw' | 'crowd'
 
 const choose = <Item>(items: readonly Item[], which: number): Item => items[which % items.length]!
 
-/** The command of an intent; undefined if the world has nothing that it could be about. */
+/** The command of an intent; undefined if the world has no object for it. */
 function toCommand(
   world: World,
   kind: Exclude<Intent['kind'], Chain>,
@@ -260,8 +268,15 @@ const FIRST: readonly Command[] = [
   token(0, { name: 'TB', scopes: ['read'], businesses: ['B'], expiresMs: 5 * MINUTE_MS }),
   { kind: 'createCode', by: 'TB', at: 0, name: 'C' },
   {
-    ...{ kind: 'importKey', ...OF_A, at: 1, name: 'I', live: true, text: 'k0' },
-    ...{ scopes: [], cidrs: [], expiresMs: DAY_MS },
+    kind: 'importKey',
+    ...OF_A,
+    at: 1,
+    name: 'I',
+    live: true,
+    text: 'k0',
+    scopes: [],
+    cidrs: [],
+    expiresMs: DAY_MS,
   },
   { kind: 'createLink', ...OF_A, at: 0, name: 'L', scopes: ['read'], ttlMs: DAY_MS },
   signingIn('S', 1, 'T'),
@@ -274,12 +289,12 @@ type Play = (world: World, intent: Intent, name: string, run: Run) => Promise<vo
 
 let count = 0
 
-/** Plays a story, and fails with all that was done. */
+/** Plays a story. If it fails, the error lists all commands. */
 async function play(intents: readonly Intent[]): Promise<void> {
   const { durablePool } = db.database
   count += 1
   const startMs = Date.now() + 10 * DAY_MS
-  const service = { durablePool, instances, prefix: `m${MODEL_SEED}-${count}`, startMs }
+  const service = { durablePool, instances, prefix: `m${SEED}-${count}`, startMs }
   const drive = await startAccess(service, BUSINESSES)
   const done: string[] = []
   const run: Run = async (...commands) => {
@@ -423,7 +438,7 @@ test(
     await Promise.all(started.map((each) => each.close()))
     started = []
     const { rows } = await db.database.durablePool.query<{ id: string; atMs: number | null }>(
-      `select id, ${epochMs('last_used_at')} as "atMs" from api_key`,
+      `select id, round(date_part('epoch', last_used_at) * 1000) as "atMs" from api_key`,
     )
     for (const { id, atMs } of rows) {
       const usedMs = keyUses.get(id)

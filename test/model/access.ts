@@ -1,6 +1,7 @@
+import { HOUR_MS, MINUTE_MS } from '../../src/core/durations.ts'
 /**
- * A model of credentials, and of who may see and change what: plain data, and one function, `step`. Times are
- * milliseconds after the beginning of a story. Each instance has a clock of its own, which may also go back.
+ * A model of credentials and their rights, as plain data and one function, `step`. Times are
+ * milliseconds after the beginning of a story. Each instance has its own clock, which may be set back.
  */
 
 export type Answer = string
@@ -9,7 +10,7 @@ export type Answer = string
 export interface Credential {
   readonly name: string
   readonly kind: 'key' | 'token' | 'code' | 'link' | 'session'
-  /** Of a code or session: the token or link that it stands for. */
+  /** The token or link of a code or session. */
   readonly parent: string
   readonly scopes: readonly string[]
   /** Undefined: not restricted. */
@@ -30,10 +31,10 @@ export interface World {
   /** Their titles. */
   readonly businesses: Map<string, string>
   readonly credentials: Map<string, Credential>
-  /** What an instance found, which it may trust for a second. */
+  /** The credentials that an instance has found, and may cache for a second. */
   readonly seen: Map<string, Seen>
   readonly audit: string[]
-  /** Each time that a last use was written. */
+  /** The times of the written last uses. */
   readonly uses: string[]
 }
 
@@ -45,8 +46,6 @@ interface Seen {
 
 export const ADMIN = 'admin'
 export const MODES = [true, false] as const
-const MINUTE_MS = 60_000
-const HOUR_MS = 60 * MINUTE_MS
 export const IDLE_MS = HOUR_MS
 const SESSION_MS = 12 * HOUR_MS
 const SESSIONS_MAX = 100
@@ -60,7 +59,7 @@ const RANGES: Readonly<Record<string, readonly string[]>> = {
 export const ADDRESSES = ['203.0.113.7', '203.0.113.9', '2001:db8::7'] as const
 export const CIDRS = Object.keys(RANGES)
 
-/** What is done, by a credential or `admin`, at an instance. */
+/** A command by a credential or `admin`, at an instance. */
 export type Command = Act & {
   readonly by: string
   readonly at: number
@@ -112,7 +111,7 @@ export interface AuditFilter {
   readonly target?: string
 }
 
-/** Which credential and scope a call needs, and how it is confined to the businesses of its caller. */
+/** The credential and scope that a call needs, and how the call is confined to the businesses of its caller. */
 const RULES: Readonly<Record<string, readonly [string, readonly string[], string]>> = {
   listEvents: ['key', ['events:read', ''], 'own'],
   listHooks: ['key', ['webhooks:read'], 'own'],
@@ -155,7 +154,7 @@ export interface Step {
   readonly answer: Answer
 }
 
-/** The world after a command, and what the caller gets. An instance may trust what it has just seen, or not. */
+/** Returns the worlds after a command, with the results of the caller. An instance may or may not use its cache. */
 export function step(world: World, command: Command): readonly Step[] {
   return [true, false].map((trusts) => {
     const next = structuredClone(world)
@@ -179,7 +178,7 @@ function apply(world: World, command: Command, trusts: boolean): Answer {
   }
 }
 
-// Who calls
+// The caller
 
 interface Caller {
   readonly kind: string
@@ -244,7 +243,7 @@ function authenticate(
   return { kind: isKey ? 'secret_key' : 'token', id, scopes, businesses, live }
 }
 
-/** What an instance finds of a credential; undefined: it is not valid. */
+/** The credential as an instance finds it; undefined: it is not valid. */
 function lookUp(
   world: World,
   credential: Credential,
@@ -287,7 +286,7 @@ function write(world: World, credential: Credential, nowMs: number): void {
   world.uses.push(`${credential.name} ${nowMs}`)
 }
 
-// What calls do
+// The effects of calls
 
 const log = (
   world: World,
@@ -493,7 +492,7 @@ function list(
   return lines(shown.flatMap((each) => Array(each.count).fill(show(world, each, nowMs))))
 }
 
-/** What is shown of a credential. When a key was last used is written later. */
+/** The visible fields of a credential. The last use of a key is written later. */
 export function show(world: World, credential: Credential, nowMs: number): string {
   const { name, kind, scopes, businesses = [], live, cidrs, createdMs, ...more } = credential
   const used = kind === 'key' ? '' : ` used ${more.lastUsedMs ?? '-'}`
@@ -540,7 +539,7 @@ function signIn(
   return 'done'
 }
 
-/** What a token, code or link lets a browser do; undefined: it is not valid. */
+/** The rights that a token, code or link gives to a browser; undefined: it is not valid. */
 function grantOf(
   world: World,
   { credential: name, at }: Extract<Command, { kind: 'signIn' }>,

@@ -16,6 +16,7 @@ import { readConfig } from '../../src/config/config.ts'
 import { notify, type Payee, payee } from '../notifications/scene.ts'
 import { type FakePayment, useFakeBank } from '../support/fake-bank.ts'
 import { type Instance, startInstance } from '../support/instance.ts'
+import { pages } from '../support/pages.ts'
 import { type TestService, useService } from '../support/service.ts'
 import { waitUntil } from '../support/wait-for.ts'
 import { bodyOf, type Command, newWorld, type Report, step, type World } from './banks.ts'
@@ -24,9 +25,9 @@ import { answerOf, expectStories, MODEL_SECONDS } from './try-stories.ts'
 
 const bank = useFakeBank()
 const service = useService({ BANKS: 'PALMPAY=live', BANK_PALMPAY_REQUERY: 'off' }, bank.connectors)
-/** It trusts signatures. All calls share one connection. */
+/** The instance that trusts signatures. All calls share one connection. */
 let trusting: TestService
-/** It asks the bank to confirm each payment. */
+/** The instance that asks the bank to confirm each payment. */
 let asking: Instance
 
 beforeAll(async () => {
@@ -75,7 +76,7 @@ const commandOn = (report: fc.Arbitrary<Report>): fc.Arbitrary<Command> =>
     { weight: 2, arbitrary: fc.record({ kind: fc.constant('statement' as const), report }) },
   )
 
-/** A story's account, and what its keys are at the bank. */
+/** The account of a story, and its keys at the bank. */
 interface Drive {
   readonly world: World
   readonly to: Payee
@@ -83,8 +84,11 @@ interface Drive {
 }
 
 const atBank = ({ to, prefix }: Drive, { key, kobo, state }: Report): FakePayment => ({
-  ...{ key: `${prefix}-${key}`, session: `${prefix}-s-${key}`, account: to.accountNumber },
-  ...{ kobo: `${kobo}`, state },
+  key: `${prefix}-${key}`,
+  session: `${prefix}-s-${key}`,
+  account: to.accountNumber,
+  kobo: `${kobo}`,
+  state,
 })
 
 async function execute(drive: Drive, each: Command): Promise<string> {
@@ -112,11 +116,13 @@ async function execute(drive: Drive, each: Command): Promise<string> {
   }
 }
 
-/** Applies a statement of one row. @returns what was found, and what was done */
+/** Applies a statement of one row. @returns the finding and the action */
 async function applyRow({ to, prefix }: Drive, { key, kobo, state }: Report): Promise<string> {
   const row = {
-    ...{ sessionId: `${prefix}-s-${key}`, bankKey: `${prefix}-${key}` },
-    ...{ accountNumber: to.accountNumber, amountMinor: BigInt(kobo) },
+    sessionId: `${prefix}-s-${key}`,
+    bankKey: `${prefix}-${key}`,
+    accountNumber: to.accountNumber,
+    amountMinor: BigInt(kobo),
     status: state === 'paid' ? TransactionStatus.SUCCESS : TransactionStatus.REVERSED,
   }
   const request = { bank: Bank.BANK_PALMPAY, rows: [row], apply: true }
@@ -166,15 +172,13 @@ async function compare(drive: Drive): Promise<void> {
   const held = [...world.notifications.values()].filter(({ state }) => state === 'MANUAL_REVIEW')
   const expected = held.map(({ report: { key, kobo } }) => `${prefix}-s-${key} ${kobo}`).toSorted()
   for (const pageSize of [0, 2]) {
-    const found: string[] = []
-    for (let pageToken = ''; ; ) {
+    const found = await pages(async (pageToken) => {
       const request = { bank: Bank.BANK_PALMPAY, pageSize, pageToken }
       const page = await trusting.client(NotificationService).listHeldNotifications(request)
-      found.push(...page.notifications.map((each) => `${each.sessionId} ${each.amountMinor}`))
-      pageToken = page.nextPageToken
-      if (pageToken === '') break
-    }
-    const own = found.filter((text) => text.startsWith(`${prefix}-`)).toSorted()
+      return { items: page.notifications, next: page.nextPageToken }
+    })
+    const texts = found.map((each) => `${each.sessionId} ${each.amountMinor}`)
+    const own = texts.filter((text) => text.startsWith(`${prefix}-`)).toSorted()
     same(`held by ${pageSize}`, own, expected)
   }
   const { businessId } = to
@@ -209,7 +213,7 @@ async function closeBreakers(drive: Drive): Promise<void> {
 
 let count = 0
 
-/** Plays a story, and fails with all that was done. */
+/** Plays a story. If it fails, the error lists all commands. */
 async function play(commands: readonly Command[]): Promise<void> {
   count += 1
   const done: string[] = []

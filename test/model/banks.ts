@@ -1,10 +1,10 @@
 /**
- * What Inflow must do with what a bank reports: notifications that repeat, contradict, are forged or come before the
- * bank confirms them; and with the statement that an operator applies. `step` changes the world and returns what the
- * bank, or the operator, is answered.
+ * The rules for reports of a bank: notifications that are duplicates, contradict a recorded payment, are forged, or arrive
+ * before the bank confirms the payment; and for the statement that an operator applies. `step` changes the world and returns
+ * the response to the bank or the operator.
  *
- * The signature covers the payment, so an instance may be set to trust it without a requery. What was refused once is
- * credited only if the bank confirms it, whichever instance gets the next report.
+ * The signature covers the payment, so an instance can be configured to trust it without a requery. A payment that was refused
+ * once is credited only if the bank confirms it, whichever instance gets the next report.
  */
 
 /** A payment as a notification describes it, or the bank's own records. */
@@ -24,12 +24,12 @@ export interface Notification {
 }
 
 export interface World {
-  /** What the bank knows of payments, by key. */
+  /** The payments as the bank knows them, by key. */
   readonly truth: Map<string, Report>
-  /** Whether the bank fails to answer the next requery. */
+  /** Whether the bank does not respond to the next requery. */
   fails: boolean
   readonly notifications: Map<string, Notification>
-  /** What is credited, by key. */
+  /** The credited payments, by key. */
   readonly payments: Map<string, { readonly kobo: number; status: 'SUCCESS' | 'REVERSED' }>
 }
 
@@ -38,7 +38,7 @@ export type Command =
       readonly kind: 'notify'
       readonly report: Report
       readonly isGenuine: boolean
-      /** Whether it arrives at the instance that requeries everything. */
+      /** Whether the notification arrives at the instance that requeries everything. */
       readonly requery: boolean
     }
   | { readonly kind: 'know'; readonly key: string; readonly truth: Report | undefined }
@@ -52,7 +52,7 @@ export const newWorld = (): World => ({
   payments: new Map(),
 })
 
-/** The same body is the same notification. */
+/** Notifications with the same body are the same notification. */
 export const bodyOf = ({ key, kobo, state }: Report) => `${key} ${kobo} ${state}`
 
 export function step(world: World, command: Command): string {
@@ -122,7 +122,7 @@ function outcomeOf(world: World, report: Report, requery: boolean): string {
   return isAsked ? confirm(world, report) : apply(world, report, report)
 }
 
-/** What the bank confirms is credited. */
+/** Credits a payment that the bank confirms. */
 function confirm(world: World, report: Report): string {
   if (world.fails) {
     world.fails = false
@@ -133,7 +133,7 @@ function confirm(world: World, report: Report): string {
   return known.kobo === report.kobo ? apply(world, report, known) : 'MANUAL_REVIEW'
 }
 
-/** A row of the bank's statement: what is missing is credited once the bank confirms it, what differs is reviewed. */
+/** Applies a row of a statement: a missing payment is credited if the bank confirms it; a mismatch goes to review. */
 function reconcile(world: World, report: Report): string {
   const recorded = world.payments.get(report.key)
   if (recorded) {
@@ -145,7 +145,7 @@ function reconcile(world: World, report: Report): string {
   return `MISSING ${outcome === 'RECORDED' || outcome === 'RETRY' ? outcome : 'REJECTED'}`
 }
 
-/** @param known the payment as the bank confirms it, or as it is trusted */
+/** @param known the payment that the bank confirms, or that the signature covers */
 function apply({ payments }: World, report: Report, known: Report): string {
   const recorded = payments.get(report.key)
   if (known.state === 'reversed') {

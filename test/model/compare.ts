@@ -8,19 +8,29 @@ import {
   TransactionStatus,
 } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
+import { pages } from '../support/pages.ts'
+import { postRest } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { clientOf, type Drive, idOf, numberOf, run, sessionOf, show, word } from './drive.ts'
-import { balanceOf, paymentsOf, sharesOf, show as showOf, type World } from './money.ts'
+import {
+  balanceOf,
+  paymentsOf,
+  type Report,
+  repeatsStatus,
+  sharesOf,
+  show as showOf,
+  type World,
+} from './money.ts'
 
-/** What is compared, and how thoroughly. */
+/** The scope of a comparison. */
 interface Compared {
-  /** The modes of which balances and events are compared, live and test; default: both. */
+  /** The modes whose balances and events are compared; default: both. */
   readonly modes?: readonly boolean[]
-  /** The business whose lists are read with the smallest pages too. */
+  /** The business whose lists are also read with the smallest pages. */
   readonly paged: string
 }
 
-/** Compares all that the service shows with the model: one of the possible worlds must explain it. */
+/** Compares all data of the service with the model: one of the possible worlds must explain them. */
 export async function compare(drive: Drive, compared: Compared): Promise<void> {
   const { modes = [true, false], paged } = compared
   keepShown(drive, {
@@ -50,7 +60,7 @@ export async function glance(drive: Drive): Promise<void> {
 
 type Shown = ReturnType<typeof expectedLists>
 
-/** Keeps the worlds that explain what is shown. */
+/** Keeps the worlds that explain the shown data. */
 function keepShown(drive: Drive, shown: Partial<Shown>): void {
   const expectedIn = (world: World) => {
     const expected = expectedLists(drive, world)
@@ -73,17 +83,16 @@ function expectedLists(drive: Drive, world: World) {
       .map((each) => `${name} ${sessionOf(drive, each.session)} ${showOf('', each)}`)
       .toSorted(),
   )
-  const isHidden = (session: string, to: string, amountMinor: bigint) => {
-    const recorded = world.payments.get(`live ${session}`)
+  const isHidden = (report: Report) => {
+    const recorded = world.payments.get(`live ${report.session}`)
     return (
-      recorded?.amountMinor === amountMinor &&
-      numberOf(drive, recorded.account) === numberOf(drive, to)
+      recorded?.amountMinor === report.amountMinor &&
+      numberOf(drive, recorded.account) === numberOf(drive, report.to) &&
+      repeatsStatus(recorded, report)
     )
   }
   const unmatched = world.unmatched
-    .filter(({ report: { session, to, amountMinor }, resolution }) => {
-      return resolution === undefined && !isHidden(session, to, amountMinor)
-    })
+    .filter(({ report, resolution }) => resolution === undefined && !isHidden(report))
     .map(({ report }) => {
       const { session, to, amountMinor, status } = report
       return `${sessionOf(drive, session)} ${numberOf(drive, to)} ${amountMinor} ${status}`
@@ -178,19 +187,6 @@ async function listUnmatched(drive: Drive): Promise<string[]> {
       return `${sessionId} ${accountNumber} ${amountMinor} ${statuses.get(id)}`
     })
     .toSorted()
-}
-
-/** All items of a list, page by page. */
-export async function pages<Item>(
-  read: (token: string) => Promise<{ items: readonly Item[]; next: string }>,
-): Promise<Item[]> {
-  const all: Item[] = []
-  for (let token = ''; ; ) {
-    const { items, next } = await read(token)
-    all.push(...items)
-    if (next === '') return all
-    token = next
-  }
 }
 
 function readBalances(drive: Drive) {
@@ -289,13 +285,8 @@ const keyOf = ({ businesses }: Drive, { name, live }: Key) => {
 async function post<Data>(drive: Drive, key: string, body: object, path: string) {
   drive.calls += 1
   const { httpUrl } = drive.instances[drive.calls % drive.instances.length]!
-  const response = await fetch(`${httpUrl}/v2/thirdparty/${path}/`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', authorization: `Bearer ${key}` },
-    body: JSON.stringify(body),
-  })
-  const { data } = (await response.json()) as { readonly data: Data }
-  return { status: response.status, data }
+  const answer = await postRest(httpUrl, key, `${path}/`, body)
+  return { status: answer.status, data: answer.body.data as Data }
 }
 
 interface PaymentEvent {

@@ -7,14 +7,13 @@ import {
   EndpointStatus,
   type Endpoint as ShownEndpoint,
 } from '../../gen/inflow/webhook/v1/endpoint_pb.ts'
+import { HOUR_MS } from '../../src/core/durations.ts'
 import { readWebhookHours } from '../../src/webhooks/count-attempts.ts'
-import { pages } from './compare.ts'
+import { pages } from '../support/pages.ts'
 import { type Delivery, type Endpoint, type Range, SHOWN } from './deliveries.ts'
 import { type Drive, idOf, nextClient } from './deliveries-drive.ts'
 
-const HOUR_MS = 3_600_000
-
-/** Compares what lists show after each step, and takes the times that were known as ranges only. */
+/** Compares the lists after each step, and adopts the shown times, which the model knows only as ranges. */
 export async function adopt(drive: Drive): Promise<void> {
   const { world } = drive
   for (const business of businessesOf(drive)) {
@@ -94,7 +93,7 @@ function compareBlock({ world }: Drive, { name }: Endpoint, { options }: ShownEn
   same(`what ${name} waits for`, [attemptCount, waitingCount, error], expected)
 }
 
-/** What is shown of a delivery, without its times. */
+/** The shown fields of a delivery, without its times. */
 function textOf({
   eventId,
   eventKind,
@@ -130,7 +129,7 @@ function adoptDelivery(delivery: Delivery, { createdAt, dueAt, completedAt }: Sh
   } else same(`${name} completed at`, completedAt, undefined)
 }
 
-/** @returns the range of a time that is shown, and must be in that range */
+/** @returns the range of a shown time, which must be in the given range */
 function exact(name: string, { fromMs, toMs }: Range, shown: Timestamp | undefined): Range {
   const ms = shown && timestampMs(shown)
   if (ms === undefined || ms < fromMs || ms > toMs) {
@@ -271,14 +270,22 @@ async function compareStatistics(drive: Drive, business: string): Promise<void> 
         list.filter((each) => each.state === state).length
       const pending = all.filter(({ state }) => state === 'PENDING')
       return [
-        ...[idOf(drive, name), lately.length, sum(lately.map(({ attempts }) => attempts.length))],
-        ...[count(lately, 'DELIVERED'), count(lately, 'FAILED'), pending.length],
+        idOf(drive, name),
+        lately.length,
+        sum(lately.map(({ attempts }) => attempts.length)),
+        count(lately, 'DELIVERED'),
+        count(lately, 'FAILED'),
+        pending.length,
         pending.length > 0 ? Math.min(...pending.map(({ created }) => created.fromMs)) : undefined,
       ]
     })
     const shown = statistics.map((each) => [
-      ...[each.endpointId, each.deliveryCount, Number(each.attemptCount), each.deliveredCount],
-      ...[each.failedCount, each.pendingCount],
+      each.endpointId,
+      each.deliveryCount,
+      Number(each.attemptCount),
+      each.deliveredCount,
+      each.failedCount,
+      each.pendingCount,
       each.oldestPendingAt && timestampMs(each.oldestPendingAt),
     ])
     same(`statistics of ${business}`, shown, expected)
@@ -304,7 +311,7 @@ async function compareAttempts(drive: Drive, delivery: Delivery): Promise<void> 
   same(`attempts of ${endpoint} ${sequence}`, found, expected)
 }
 
-/** Fails with both in a line each. */
+/** Fails with both values on separate lines. */
 function same(what: string, found: unknown, expected: unknown): void {
   if (isDeepStrictEqual(found, expected)) return
   throw new Error(

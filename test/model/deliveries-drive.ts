@@ -45,7 +45,7 @@ export interface NewEndpoint extends Pick<Endpoint, 'business' | 'live' | 'order
 /** Webhooks of one instance, whose clock may be ahead of the first one's. */
 type ModelInstance = ReturnType<typeof startInstance>
 
-/** The instances, the receiver, and what the names of the model are there. */
+/** The instances, the receiver, and their ids for the names of the model. */
 export interface Drive {
   readonly durablePool: Pool
   readonly receiver: Receiver
@@ -85,7 +85,9 @@ function startInstance(
   const now = () => clock.nowMs + skewMs
   const { mortal, kill } = toMortal(database)
   const webhooks = openWebhooks(mortal, {
-    ...{ clock: { now }, leaseMs: LEASE_MS, retryScheduleMs: SCHEDULE_MS },
+    clock: { now },
+    leaseMs: LEASE_MS,
+    retryScheduleMs: SCHEDULE_MS,
     retentionDays: RETENTION_DAYS,
     requestTimeoutMs: 120_000,
     observeBatches: () => ({
@@ -121,7 +123,9 @@ function toMortal(database: Database): { mortal: Database; kill(): void } {
   return {
     mortal: {
       ...database,
-      ...{ orm: cut(orm), durablePool: cut(durablePool), relaxedPool: cut(relaxedPool) },
+      orm: cut(orm),
+      durablePool: cut(durablePool),
+      relaxedPool: cut(relaxedPool),
       recordingPool: cut(recordingPool),
     },
     kill() {
@@ -135,7 +139,7 @@ const remains = new Set<Promise<unknown>>()
 
 export const awaitRemains = () => Promise.all(remains)
 
-/** All instances are killed with their requests in progress, and start again. */
+/** Kills all instances with their requests in progress, and starts them again. */
 function crash({ instances, waiting }: Drive): void {
   for (const [index, { webhooks, kill, restart }] of instances.entries()) {
     kill()
@@ -200,18 +204,30 @@ export async function stopDrive({ instances, waiting, receiver }: Drive): Promis
 async function addEndpoint(drive: Drive, name: string, each: NewEndpoint): Promise<void> {
   const { business, live, ordered, kinds, concurrency } = each
   const created = await nextClient(drive).createEndpoint({
-    ...{ businessId: idOf(drive, business), url: urlOf(drive, `/${name}/0`), kinds: [...kinds] },
-    ...{ concurrency, live, options: { ordered } },
+    businessId: idOf(drive, business),
+    url: urlOf(drive, `/${name}/0`),
+    kinds: [...kinds],
+    concurrency,
+    live,
+    options: { ordered },
   })
   drive.ids.set(name, created.endpoint!.id)
   drive.secrets.set(`${name} 1`, created.secret)
   drive.world.endpoints.set(name, {
-    ...{ name, business, live, ordered, kinds, path: `/${name}/0`, after: 0, mood: 'ok' },
+    name,
+    business,
+    live,
+    ordered,
+    kinds,
+    path: `/${name}/0`,
+    after: 0,
+    mood: 'ok',
     disabled: undefined,
     isDeleted: false,
     failing: undefined,
     warned: undefined,
-    ...{ secrets: [{ number: 1, expires: undefined }], lastSequence: 0 },
+    secrets: [{ number: 1, expires: undefined }],
+    lastSequence: 0,
   })
 }
 
@@ -282,7 +298,7 @@ function signersOf(
 
 // Commands
 
-/** Runs one command, and waits until instances have done all that follows from it. */
+/** Runs one command, and waits until the instances have completed its effects. */
 export async function run(drive: Drive, command: Command): Promise<void> {
   const { world, clock } = drive
   await endTurns(drive)
@@ -297,17 +313,20 @@ export async function run(drive: Drive, command: Command): Promise<void> {
   if (found !== expected) throw new Error(`was answered ${found}, not ${expected}`)
   // A lease must not end between a response and its record.
   await waitUntil(() => drive.tally.answered === drive.tally.recorded)
+  let answered: number
   do {
+    answered = drive.tally.answered
     passTime(drive)
     await settle(drive)
-  } while (isBetweenClocks(drive))
+    // The next command comes after all attempts, by each clock.
+  } while (isBetweenClocks(drive) || drive.tally.answered > answered)
 }
 
 /** Turns that have read the clock have ended: they come to no result of an earlier time. */
 async function endTurns({ durablePool }: Drive): Promise<void> {
   await waitUntil(async () => {
     const { rows } = await durablePool.query(
-      `select from pg_stat_activity where datname = current_database() and state = 'active'
+      `select from pg_stat_activity where datname = current_database() and state <> 'idle'
         and backend_type = 'client backend' and pid <> pg_backend_pid()`,
     )
     return rows.length === 0
@@ -501,7 +520,7 @@ async function readLog(drive: Drive): Promise<void> {
 /** The instance of that clock may have a request in progress, so that it sends no other. */
 const DUE_BY_ONE_CLOCK = 'some are due by the clock of one instance'
 
-/** @returns what the instances still have to do; "" if nothing */
+/** @returns the work that the instances still have to do; "" if none */
 async function whyNotQuiet(drive: Drive): Promise<string> {
   const { tally, world, inbox } = drive
   if (tally.answered !== tally.recorded)
@@ -548,7 +567,7 @@ async function whyNotQuiet(drive: Drive): Promise<string> {
   return tally.answered === tally.recorded ? '' : 'an attempt is being recorded'
 }
 
-// Names of the model
+// The names of the model
 
 const latestClock = ({ instances }: Drive) => Math.max(...instances.map(({ now }) => now()))
 

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, test } from 'vitest'
 import { ENTITIES } from '../../src/app/entities.ts'
+import { HOUR_MS } from '../../src/core/durations.ts'
 import { type Database, openDatabase } from '../../src/postgres/orm.ts'
 import { useDatabase } from '../support/database.ts'
 import type { Command, Mood, Outcome, World } from './deliveries.ts'
@@ -27,10 +28,9 @@ afterAll(async () => {
   await second?.close()
 })
 
-/** The last one has no endpoints. */
+/** The last business has no endpoints. */
 const BUSINESSES = ['A', 'B', 'C'] as const
 const KINDS = ['PAYMENT_NOTIFICATION', 'PAYMENT_ON_HOLD', 'PAYMENT_REVERSED', 'ACCOUNT_CREATED']
-const HOUR_MS = 3_600_000
 
 /** Of which some end a lease, a retry, an overlap, the pause of an endpoint, a warning's notice or a retention. */
 const WAITS_MS = [
@@ -60,7 +60,7 @@ const newEndpoint: fc.Arbitrary<NewEndpoint> = fc.record({
   concurrency: fc.constantFrom(1, 2, 10),
 })
 
-/** What happens next. To which endpoint or delivery, the world says by then. */
+/** The next intent. The world determines the endpoint or delivery when it runs. */
 const intent = fc.record({
   kind: weighted({
     late: 10,
@@ -192,7 +192,7 @@ function sendAgain(world: World, { which, flag }: Intent): Step[] {
   ]
 }
 
-/** The commands of an intent; none if the world has nothing that it could be about. */
+/** The commands of an intent; none if the world has no object for it. */
 function toSteps(world: World, intended: Intent): Step[] {
   const { kind, which, other, flag, ...more } = intended
   const endpoint = choose([...world.endpoints.keys()], which)!
@@ -261,7 +261,7 @@ const textOf = (command: Command) =>
 
 let count = 0
 
-/** Plays a story, and fails with all that was done. */
+/** Plays a story. If it fails, the error lists all commands. */
 async function play({ endpoints, skewMs, intents }: Story): Promise<void> {
   count += 1
   const done = endpoints.map((each, index) => `e${index}: ${JSON.stringify(each)}`)

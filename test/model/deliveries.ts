@@ -1,9 +1,10 @@
+import { DAY_MS, HOUR_MS } from '../../src/core/durations.ts'
 /**
- * What Inflow must do with webhooks, as plain data: `step` is what a caller changes, `logged` an event of the log, and
- * `received` a request at a receiver. The order in which instances send is theirs; the model knows which requests they
- * may make, with which outcome each counts, and (`finish`) what must have been sent once all is quiet.
+ * A model of webhooks, as plain data: `step` applies a change by a caller, `logged` an event of the log, and
+ * `received` a request at a receiver. Instances choose the order in which they send. The model knows which requests they
+ * may make, how each outcome counts, and which requests must have been sent when no work is left (`finish`).
  *
- * Times are ranges, as instances have clocks of their own: see `adopt` in deliveries-compare.ts.
+ * Times are ranges, because instances have their own clocks: see `adopt` in deliveries-compare.ts.
  */
 
 export interface Range {
@@ -11,7 +12,7 @@ export interface Range {
   readonly toMs: number
 }
 
-/** How a receiver answers: `hold` keeps one request without an answer until it is released; `odd` rejects odd sequences. */
+/** How a receiver responds: `hold` delays the response to a request until it is released; `odd` rejects odd sequences. */
 export type Mood = 'ok' | 'fail' | 'close' | 'gone' | 'later' | 'odd' | 'hold'
 export type Outcome = 'ok' | 'fail' | 'close' | 'gone' | 'later'
 
@@ -24,14 +25,12 @@ export const SHOWN: Readonly<Record<Outcome, { readonly status: number; readonly
     later: { status: 503, error: 'responded with 503' },
   }
 
-const HOUR_MS = 3_600_000
-const DAY_MS = 24 * HOUR_MS
-/** What a receiver requests that answers `later`. */
+/** The Retry-After of a receiver that responds `later`. */
 export const LATER_MS = 2 * HOUR_MS
 export const LEASE_MS = 60_000
 export const SCHEDULE_MS = [60_000, 600_000, 3 * HOUR_MS] as const
 export const RETENTION_DAYS = 30
-/** As long as retries last. */
+/** The total duration of retries. */
 const PAUSED_MAX_MS = SCHEDULE_MS.reduce((sum, ms) => sum + ms, 0)
 const SECRETS_MAX = 5
 
@@ -87,11 +86,13 @@ export interface Delivery {
   failure: string
   scheduleFrom: number
   readonly attempts: Outcome[]
+  /** When the last recorded attempt started. */
+  started: Range | undefined
   /** Of the request in progress: its claim is the latest one, until another is made or it is ended. */
   claim: { readonly request: number; lease: Range } | undefined
 }
 
-/** What a receiver got. */
+/** A request that a receiver got. */
 export interface Request {
   readonly number: number
   readonly endpoint: string
@@ -119,14 +120,14 @@ interface Expected {
   readonly step: number
 }
 
-/** A request without an answer. */
+/** A request without a response yet. */
 interface Held {
   readonly request: Request
   readonly delivery: Delivery
   readonly started: Range
 }
 
-/** An outcome that was recorded. */
+/** A recorded outcome. */
 interface Recorded {
   readonly outcome: Outcome
   readonly path: string
@@ -143,9 +144,9 @@ export interface World {
   expected: Expected[]
   /** The places of events in the log that were not matched with expected ones yet. */
   unexplained: number[]
-  /** Requests without an answer. */
+  /** The requests without a response yet. */
   readonly held: Map<number, Held>
-  /** Those whose process is gone: their claims last as long as their leases, and nothing is recorded of them. */
+  /** The requests whose process was killed: their claims last as long as their leases, and no outcome is recorded. */
   readonly dead: Set<number>
   /** Whether a process was killed, with what it had counted and not stored. */
   hasCrashed: boolean
@@ -176,7 +177,11 @@ export type Command =
   | { readonly kind: 'cut' | 'retain' | 'crash' }
 
 export const newWorld = (): World => ({
-  ...{ clock: { fromMs: 0, toMs: 0 }, step: 0, endpoints: new Map(), events: [], deliveries: [] },
+  clock: { fromMs: 0, toMs: 0 },
+  step: 0,
+  endpoints: new Map(),
+  events: [],
+  deliveries: [],
   expected: [],
   unexplained: [],
   held: new Map(),
@@ -197,7 +202,7 @@ export const find = (world: World, endpoint: string, event: number): Delivery | 
 
 const endpointOf = (world: World, name: string) => world.endpoints.get(name) as Endpoint
 
-/** Applies what a caller does. @returns the answer: "done" or the reason of a refusal */
+/** Applies a command of a caller. @returns "done", or the reason of a refusal */
 export function step(world: World, command: Command): string {
   switch (command.kind) {
     case 'publish':
@@ -335,7 +340,9 @@ function recover(world: World, { name }: Endpoint, sinceMs: number): string {
   const again = world.deliveries.filter((each) => {
     if (each.endpoint !== name || each.created.fromMs < sinceMs) return false
     if (each.state === 'FAILED') return !world.events[each.event]?.isExpired
-    return each.state === 'PENDING' && waitsForRetry(world, each)
+    // What has been attempted since the call is left alone.
+    const isEarlier = each.started === undefined || each.started.toMs < world.clock.fromMs
+    return each.state === 'PENDING' && waitsForRetry(world, each) && isEarlier
   })
   for (const each of again) restart(world, each)
   return `${again.length}`
@@ -366,7 +373,7 @@ function retain(world: World): string {
   return `${expired}`
 }
 
-// What happens
+// Events and requests
 
 /** An event gets a delivery for each endpoint that receives it. `finish` knows whether it was expected. */
 export function logged(world: World, event: Omit<LogEvent, 'partition' | 'isExpired'>): void {
@@ -378,6 +385,7 @@ export function logged(world: World, event: Omit<LogEvent, 'partition' | 'isExpi
       event: index,
       sequence: event.sequence,
       attempts: [],
+      started: undefined,
       previous: endpoint.lastSequence,
       created: world.clock,
       due: world.clock,
@@ -404,7 +412,7 @@ function receives(
   return kinds.length === 0 ? event.kind !== 'ACCOUNT_CREATED' : kinds.includes(event.kind)
 }
 
-/** A request arrives, and is answered unless it is held. @returns what is wrong with it */
+/** Applies a request at a receiver, which responds unless the request is held. @returns the faults of the request */
 export function received(world: World, request: Request): string {
   const endpoint = endpointOf(world, request.endpoint)
   endLost(world, endpoint)
@@ -473,6 +481,7 @@ function record(world: World, delivery: Delivery, recorded: Recorded): void {
   const { name, ordered, business, live } = endpointOf(world, delivery.endpoint)
   outcomes.set(name, [...(outcomes.get(name) ?? []), recorded])
   delivery.attempts.push(outcome)
+  delivery.started = recorded.started
   delivery.claim = undefined
   const inSchedule = delivery.attempts.length - delivery.scheduleFrom
   const place = ordered ? Math.min(inSchedule, SCHEDULE_MS.length) : inSchedule
@@ -501,7 +510,7 @@ function endLost(world: World, endpoint: Endpoint): void {
   }
 }
 
-/** What instances send at once: of an ordered endpoint only the first one. */
+/** The deliveries that instances can send now: of an ordered endpoint only the first. */
 function dueOf(world: World, endpoint: Endpoint): Delivery[] {
   if (endpoint.isDeleted || endpoint.disabled) return []
   const first = endpoint.ordered ? firstPending(world, endpoint) : undefined
@@ -514,10 +523,10 @@ function dueOf(world: World, endpoint: Endpoint): Delivery[] {
 }
 
 /**
- * Once all is quiet: judges the health of endpoints, and looks for what should have been sent.
+ * Called when no work is left: determines the health of endpoints, and finds requests that should have been sent.
  *
- * @param isOneBatch whether all outcomes since the last time were recorded at once
- * @returns what is wrong
+ * @param isOneBatch whether all outcomes since the last call were recorded in one batch
+ * @returns the faults
  */
 export function finish(world: World, isOneBatch: boolean): string {
   for (const [name, outcomes] of world.outcomes)
@@ -538,7 +547,7 @@ export function finish(world: World, isOneBatch: boolean): string {
   return ''
 }
 
-/** An event that was expected takes effect. @returns what is wrong with it */
+/** Applies the effects of an expected event. @returns its faults */
 function explain(world: World, index: number): string {
   const { business, live, kind, subject } = world.events[index] as LogEvent
   const place = world.expected.findIndex((each) => {
@@ -559,7 +568,7 @@ function explain(world: World, index: number): string {
   return ''
 }
 
-/** Of outcomes that are recorded together, one success makes an endpoint healthy. */
+/** If outcomes are recorded together, one success makes an endpoint healthy. */
 function judge(
   world: World,
   endpoint: Endpoint,

@@ -29,6 +29,7 @@ import {
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { ImportOutcome } from '../../gen/inflow/type/v1/import_pb.ts'
 import { KEY_SCOPES } from '../../src/auth/caller.ts'
+import { HOUR_MS } from '../../src/core/durations.ts'
 import { readLogState } from '../../src/events/log-state.ts'
 import { createRetention } from '../../src/events/retention.ts'
 import { dispatchedUpTo } from '../../src/webhooks/deliveries/backlog.ts'
@@ -68,7 +69,7 @@ export function connectTo({
   return { httpUrl, client: (service) => createClient(service, transport) }
 }
 
-/** The service, and what the names of the model are there. */
+/** The service, with its ids for the names of the model. */
 export interface Drive {
   readonly durablePool: Pool
   readonly instances: readonly ModelInstance[]
@@ -78,7 +79,7 @@ export interface Drive {
   readonly startedMs: number
   readonly businesses: Map<string, { id: string; liveKey: string; testKey: string }>
   readonly accounts: Map<string, { reference: string; number: string }>
-  /** What the service may have done: one world, unless commands ran at the same time. */
+  /** The possible states of the service: one world, unless commands ran concurrently. */
   worlds: readonly World[]
   /** Chooses the instance of the next call. */
   calls: number
@@ -86,7 +87,6 @@ export interface Drive {
   hasArchived: boolean
 }
 
-const HOUR_MS = 3_600_000
 /** Lagos is ahead of UTC. */
 const LAGOS_HOURS = 1
 
@@ -159,22 +159,22 @@ export async function endDrive(drive: Drive): Promise<void> {
   }
 }
 
-/** Runs one command, and keeps the worlds in which the caller gets the service's answer. */
+/** Runs one command, and keeps the worlds in which the caller gets the service's result. */
 export async function run(drive: Drive, command: Command): Promise<void> {
   await runTogether(drive, [command])
 }
 
-/** Runs commands at the same time. Some order of them must explain what their callers get. */
+/** Runs commands concurrently. Some order of them must explain their results. */
 export async function runTogether(drive: Drive, commands: readonly Command[]): Promise<void> {
   const answers = await Promise.all(commands.map((command) => execute(drive, command)))
   if (commands.some(({ kind }) => MAKES_DUE.has(kind))) await settleDue(drive)
   keepExplaining(drive, commands, answers)
 }
 
-/** The job may settle at any moment what is due after these, so it is settled at once. */
+/** After these commands, the job may settle due payments at any time, so they are settled at once. */
 const MAKES_DUE: ReadonlySet<Command['kind']> = new Set(['setTerms', 'toggleHoliday', 'pass'])
 
-/** Keeps the worlds in which some order of the commands has these answers. */
+/** Keeps the worlds in which some order of the commands has these results. */
 export function keepExplaining(
   drive: Drive,
   commands: readonly Command[],
@@ -199,7 +199,7 @@ function explain(drive: Drive, commands: readonly Command[], answers: readonly A
 export const textOf = (command: Command | NewAccount): string =>
   JSON.stringify(command, (_key, value) => (typeof value === 'bigint' ? Number(value) : value))
 
-/** @returns what the caller gets */
+/** @returns the result of the caller */
 export const execute = (drive: Drive, command: Command): Promise<Answer> =>
   answerOf(call(drive, command))
 
@@ -349,7 +349,7 @@ async function settle(
   return `${transactionCount}: ${grossMinor} - ${feesMinor} - ${splitsMinor} = ${netMinor}`
 }
 
-/** Settles what is due by the schedules: the job may have done so before. */
+/** Settles payments that are due by the schedules; the job may already have done so. */
 async function settleDue(drive: Drive): Promise<void> {
   for (const test of [true, false]) expect(await settleAll(drive, { test })).toBe('done')
 }
@@ -374,7 +374,7 @@ async function awaitEvents({ durablePool }: Drive): Promise<void> {
   })
 }
 
-/** Archives what is older than a day, a few events at a time. */
+/** Archives events that are older than a day, a few at a time. */
 async function archive(drive: Drive): Promise<void> {
   const { durablePool, clock } = drive
   await createRetention(createTestRuntime({ durablePool }, { clock }), {
@@ -406,7 +406,7 @@ async function resolve(
   return show(drive, 'ASSIGNED', transaction)
 }
 
-// Names of the model, in the service
+// The names of the model in the service
 
 /** A client of the next instance in turn. */
 export function clientOf<Service extends DescService>(drive: Drive, service: Service) {
@@ -463,7 +463,7 @@ function showOutcome(drive: Drive, outcome: RecordOutcome, shown: Transaction | 
   return shown ? show(drive, name, shown) : name
 }
 
-/** What the service shows of a payment, in the words of the model. */
+/** A payment of the service in the terms of the model. */
 export function show(drive: Drive, outcome: string, shown: Transaction | undefined): Answer {
   const { accountReference, amountMinor, status, settled, variance, holdState } = shown!
   const [name] = [...drive.accounts].find(([, { reference }]) => reference === accountReference)!

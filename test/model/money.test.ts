@@ -4,6 +4,7 @@ import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_ser
 import { useDatabase } from '../support/database.ts'
 import { type Instance, startInstance } from '../support/instance.ts'
 import { createMovedClock, type MovedClock } from '../support/moved-clock.ts'
+import { SEED } from '../support/random.ts'
 import { compare, glance } from './compare.ts'
 import {
   connectTo,
@@ -14,14 +15,7 @@ import {
   textOf,
 } from './drive.ts'
 import type { Command, NewAccount, Report, SettlementTerms, Split, Terms, World } from './money.ts'
-import {
-  expectStories,
-  MODEL_SECONDS,
-  MODEL_SEED,
-  MODEL_TOGETHER,
-  recount,
-  weighted,
-} from './try-stories.ts'
+import { expectStories, MODEL_SECONDS, MODEL_TOGETHER, recount, weighted } from './try-stories.ts'
 
 const db = useDatabase()
 let clock: MovedClock
@@ -114,13 +108,28 @@ const newAccount: fc.Arbitrary<NewAccount> = fc
   .record({ business, live: fc.boolean(), terms, split })
   .map((each) => ({ ...each, split: allowed(each.split, each.business) }))
 
-/** What a caller wants to do. Which account or payment that is, the world says by then. */
+/** The intent of a caller. The world determines the account or payment when the command runs. */
 const intent = fc.record({
   kind: weighted({
-    ...{ record: 24, recordMany: 3, simulate: 3, import: 3, pass: 9 },
-    ...{ reverse: 2, accept: 2, return: 2, completeReturn: 2, settle: 2, assign: 2 },
-    ...{ returnUnmatched: 2, resolveConflict: 2 },
-    ...{ setTerms: 1, setSplit: 1, close: 1, toggleHoliday: 1, archive: 1, settleAll: 1 },
+    record: 24,
+    recordMany: 3,
+    simulate: 3,
+    import: 3,
+    pass: 9,
+    reverse: 2,
+    accept: 2,
+    return: 2,
+    completeReturn: 2,
+    settle: 2,
+    assign: 2,
+    returnUnmatched: 2,
+    resolveConflict: 2,
+    setTerms: 1,
+    setSplit: 1,
+    close: 1,
+    toggleHoliday: 1,
+    archive: 1,
+    settleAll: 1,
   }),
   which: fc.nat(99),
   business,
@@ -145,7 +154,7 @@ type Intent = typeof intent extends fc.Arbitrary<infer Each> ? Each : never
 const choose = <Item>(items: readonly Item[], which: number): Item | undefined =>
   items[which % items.length]
 
-/** The command of an intent. If the world has nothing that it could be about, something gets there. */
+/** The command of an intent. If the world has no object for it, a command that creates one. */
 function toCommand(world: World, focus: number, { kind, which, ...more }: Intent): Command {
   const accounts = [...world.accounts.values()]
   const places = [...accounts.map(({ name }) => name), ...NOWHERE]
@@ -219,8 +228,8 @@ function toCommand(world: World, focus: number, { kind, which, ...more }: Intent
 }
 
 /**
- * Commands that no others run beside: the payments of one call are recorded one by one, so no order of whole calls
- * explains their answers, and what is due may be settled at any moment.
+ * Commands that do not run concurrently with others: the payments of one call are recorded one by one, so no order of whole
+ * calls explains their results, and due payments may be settled at any time.
  */
 const ALONE = new Set(['recordMany', 'setTerms', 'toggleHoliday', 'pass', 'archive', 'settleAll'])
 
@@ -251,11 +260,11 @@ async function verify(from = verified): Promise<void> {
   }
 }
 
-/** Plays a story, and fails with all that was done. */
+/** Plays a story. If it fails, the error lists all commands. */
 async function play({ terms, accounts, steps, settlesAtEnd, paged, focus }: Story): Promise<void> {
   const { durablePool } = db.database
   count += 1
-  const prefix = `m${MODEL_SEED}-${count}`
+  const prefix = `m${SEED}-${count}`
   const drive = await startDrive({ durablePool, instances, clock, prefix }, BUSINESSES, accounts)
   const done = accounts.map((each, index) => `${each.business}${index}: ${textOf(each)}`)
   const runAll = async (commands: readonly Command[]) => {

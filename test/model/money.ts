@@ -1,9 +1,9 @@
 /**
- * What Inflow must do with money, as plain data and one function: `step` takes the world and a command, and returns
- * the world after it and what the caller gets. It knows no concurrency and no storage. Commands that run at
- * the same time must get the answers of some order of them: see `runTogether` in drive.ts.
+ * A model of the rules for money, as plain data and one function: `step` takes the world and a command, and returns
+ * the next world and the result of the caller. The model has no concurrency and no storage. Concurrent commands must get
+ * the results of some sequential order: see `runTogether` in drive.ts.
  *
- * Businesses, accounts and payments have short names here; drive.ts knows the ids that the service gave them.
+ * Businesses, accounts and payments have short names here; drive.ts knows their ids in the service.
  */
 
 export type Status = 'PENDING' | 'SUCCESS' | 'FAILED' | 'REVERSED'
@@ -64,7 +64,7 @@ export interface Report {
 export interface Payment {
   readonly session: string
   readonly account: string
-  /** Where it was reported for: another number than the account's, if an operator assigned it. */
+  /** The reported account number, which differs from that of the account if an operator assigned the payment. */
   readonly reportedTo: string
   readonly amountMinor: bigint
   readonly late: boolean
@@ -122,7 +122,7 @@ export type Command =
   | { readonly kind: 'settleAll'; readonly live: boolean }
   | { readonly kind: 'setTerms'; readonly business: string; readonly terms: SettlementTerms }
   | { readonly kind: 'toggleHoliday'; readonly day: number }
-  /** Time passes, and what is due by then is settled. */
+  /** Time passes, and payments that are due by then are settled. */
   | { readonly kind: 'pass'; readonly hours: number }
   /** Events are archived: see `compareEvents`. */
   | { readonly kind: 'archive' }
@@ -138,7 +138,7 @@ export type Command =
       readonly settled: boolean
     }
 
-/** What a caller gets: an outcome or the reason of a refusal, and what it shows of the payment. */
+/** The result of a caller: an outcome or the reason of a refusal, and the shown payment. */
 export type Answer = string
 
 /** Those of a new business. */
@@ -178,7 +178,7 @@ export interface Step {
   readonly answer: Answer
 }
 
-/** The world after a command, and what the caller gets: one possibility, or two. `world` stays as it is. */
+/** Returns the one or two possible worlds after a command, with the results of the caller. Does not change `world`. */
 export function step(world: World, command: Command): readonly Step[] {
   const next = structuredClone(world)
   const only = { world: next, answer: apply(next, command) }
@@ -325,16 +325,20 @@ function repeat(world: World, recorded: Payment, report: Report): Answer {
   const { status } = recorded
   const isSame =
     recorded.amountMinor === report.amountMinor &&
-    [recorded.account, recorded.reportedTo].includes(report.to)
-  const isRepeated =
-    status === report.status ||
-    report.status === 'PENDING' ||
-    (status === 'REVERSED' && report.status === 'SUCCESS')
-  if (isSame && isRepeated) return show('DUPLICATE', recorded)
+    ([recorded.account, recorded.reportedTo].includes(report.to) ||
+      world.unmatched.some(
+        (each) => isSameReport(each.report, report) && each.resolution === 'ASSIGNED',
+      ))
+  if (isSame && repeatsStatus(recorded, report)) return show('DUPLICATE', recorded)
   if (!isSame || status !== 'PENDING') return contradict(world, recorded, report)
   recorded.status = report.status
   return credit(world, recorded, 'RECORDED')
 }
+
+export const repeatsStatus = ({ status }: Payment, report: Report) =>
+  status === report.status ||
+  report.status === 'PENDING' ||
+  (status === 'REVERSED' && report.status === 'SUCCESS')
 
 /** A simulated transfer is paid when it is requested. */
 const paidNow = ({ hour, firstHour }: World, report: Report): Report => ({
@@ -386,7 +390,10 @@ function openReports(world: World, report: Report): Unmatched[] {
   )
 }
 
-/** Records the report that says most: a final one before a pending one, and of those the one that was named. */
+/**
+ * Records the report that says most: a final one before a pending one, and of those the one that was named. Reports that
+ * contradict it become conflicts.
+ */
 function assign(world: World, named: Report, into: Account): Answer {
   const open = openReports(world, named)
   const isNamed = ({ report }: Unmatched) => report.status === named.status
@@ -396,15 +403,33 @@ function assign(world: World, named: Report, into: Account): Answer {
     const isRepeat = before?.resolution === 'ASSIGNED' && recorded?.account === into.name
     return isRepeat ? show('ASSIGNED', recorded) : 'payment_resolved'
   }
-  if (recorded !== undefined) return 'payment_resolved'
+  if (world.unmatched.some((each) => isReturned(each, named))) return 'payment_resolved'
+  if (recorded !== undefined) return attach(world, open, recorded, into)
   const final = open.filter(({ report }) => report.status !== 'PENDING')
   const chosen =
     final.find(isNamed) ??
     final.find(({ report }) => report.status === 'SUCCESS') ??
     final[0] ??
     (open[0] as Unmatched)
-  for (const each of open) each.resolution = 'ASSIGNED'
-  return credit(world, newPayment(chosen.report, into), 'ASSIGNED')
+  const payment = newPayment(chosen.report, into)
+  const answer = credit(world, payment, 'ASSIGNED')
+  for (const each of open) {
+    if (!repeatsStatus(payment, each.report)) contradict(world, payment, each.report)
+    each.resolution = 'ASSIGNED'
+  }
+  return answer
+}
+
+/** The session is recorded: reports of it that contradict the payment become conflicts. */
+function attach(world: World, open: Unmatched[], recorded: Payment, into: Account): Answer {
+  if (recorded.account !== into.name) return 'payment_resolved'
+  for (const each of open) {
+    const { report } = each
+    const isSame = recorded.amountMinor === report.amountMinor && repeatsStatus(recorded, report)
+    if (!isSame) contradict(world, recorded, report)
+    each.resolution = 'ASSIGNED'
+  }
+  return show('ASSIGNED', recorded)
 }
 
 function returnUnmatched(world: World, named: Report): Answer {
@@ -412,8 +437,7 @@ function returnUnmatched(world: World, named: Report): Answer {
     (each) => isSameReport(each.report, named) && each.report.status === named.status,
   )
   if (before?.resolution === 'RETURNED') return 'RETURNED'
-  const recorded = world.payments.get(keyOf(true, named.session))
-  const isRecorded = recorded?.account === named.to && recorded.amountMinor === named.amountMinor
+  const isRecorded = world.payments.has(keyOf(true, named.session))
   if (before?.resolution === 'ASSIGNED' || isRecorded) return 'payment_resolved'
   for (const each of openReports(world, named)) each.resolution = 'RETURNED'
   return 'RETURNED'
@@ -512,7 +536,7 @@ function settle(world: World, name: string, live: boolean, isRun: boolean): Answ
     : `${due.length}: ${gross} - ${fees} - ${splits} = ${gross - fees - splits}`
 }
 
-/** What every business has due is settled at its fee. */
+/** Settles the due payments of all businesses with their fees. */
 function settleDue(world: World): Answer {
   for (const [name, { terms }] of world.businesses) {
     for (const live of [true, false]) {
@@ -580,7 +604,7 @@ export function balanceOf(world: World, name: string, live: boolean) {
   }
 }
 
-/** What is shown of a payment. */
+/** The shown fields of a payment. */
 export function show(outcome: string, { account, amountMinor, status, ...more }: Payment): Answer {
   const { settled, variance = '-', hold = '-' } = more
   return `${outcome} ${account} ${amountMinor} ${status} ${settled ? 'settled' : 'unsettled'} ${variance} ${hold}`

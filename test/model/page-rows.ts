@@ -15,10 +15,12 @@ import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { nuban } from '../../src/banks/nuban.ts'
 import { MAGIC_PHONES } from '../../src/banks/sandbox.ts'
+import { HOUR_MS } from '../../src/core/durations.ts'
 import { newId } from '../../src/core/ids.ts'
 import { HAPPY } from '../protocols/matrix/rows.ts'
-import { CUSTOMER, DEAF_URL, PAYEE, requestPayout, type Scene } from '../protocols/matrix/scene.ts'
+import { DEAF_URL, PAYEE, PAYER, requestPayout, type Scene } from '../protocols/matrix/scene.ts'
 import { newDelivery } from '../protocols/matrix/webhook-rows.ts'
+import { CUSTOMER } from '../support/opened-account.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
 import { signIn } from '../support/sign-in.ts'
 import { waitUntil } from '../support/wait-for.ts'
@@ -26,7 +28,7 @@ import { waitUntil } from '../support/wait-for.ts'
 export type Row = Readonly<Record<string, unknown>>
 export type Fields = Readonly<Record<string, unknown>>
 
-/** A filter of a list, or its order: what it must leave of all rows, in their order. */
+/** A filter or order of a list, with the rows that it must return, in their order. */
 export interface Option {
   readonly request: Fields
   readonly matches: (row: Row) => boolean
@@ -36,7 +38,7 @@ export interface Option {
   readonly isReordered?: boolean
 }
 
-/** A list, and how to have rows in it. */
+/** A list, and how to create its rows. */
 export interface Listing {
   /** Fields of every request. */
   readonly request?: (scene: Scene) => Fields | Promise<Fields>
@@ -52,7 +54,7 @@ export interface Listing {
   /** What identifies a row; default: id. */
   readonly id?: string
   /** Every field of the request is here, in `request`, or for paging. */
-  readonly options: (rows: readonly Row[], scene: Scene) => readonly Option[]
+  readonly options?: (rows: readonly Row[], scene: Scene) => readonly Option[]
   /** The largest page without a size; default: 200. */
   readonly pageMax?: number
   /** Options that leave everything or nothing of these rows. */
@@ -65,7 +67,6 @@ const plain = (text: string) => text.replace(/[^A-Za-z0-9-]/g, '-').slice(-60)
 const OTHER_EMAIL = 'other@example.com'
 
 const even = (number: number) => number % 2 === 0
-const none: Listing['options'] = () => []
 const ofBusiness = ({ businessId }: Scene) => ({ businessId })
 
 /** A time between the first and the last row, which some rows are before and others after. */
@@ -90,6 +91,15 @@ function inPeriod(rows: readonly Row[], field: string): Option[] {
   ]
 }
 
+/** The same for a list whose times are texts. */
+const inTextPeriod = (rows: readonly Row[], field: string): Option[] => {
+  const from = middleOf(rows, field)
+  return [
+    { request: { from }, matches: (row) => `${row[field]}` >= from },
+    { request: { to: from }, matches: (row) => `${row[field]}` < from },
+  ]
+}
+
 const equals = (request: Fields, field: string, value: unknown): Option => ({
   request,
   matches: (row) => row[field] === value,
@@ -104,7 +114,7 @@ const bankOf = (number: number) => (even(number) ? Bank.BANK_9PSB : Bank.BANK_PA
 /** PalmPay opens accounts of identified customers only. */
 const IDENTIFIED = { idType: 1, idNumber: '12345678901' }
 const atBank = equals({ bank: Bank.BANK_PALMPAY }, 'bank', 'BANK_PALMPAY')
-const inMode = (live: boolean) => equals({ live }, 'live', live)
+const MODES = [true, false].map((live) => equals({ live }, 'live', live))
 
 async function openAccount(scene: Scene, reference: string, fields: Fields = {}) {
   const { businessId, service } = scene
@@ -114,7 +124,6 @@ async function openAccount(scene: Scene, reference: string, fields: Fields = {})
   return (await service.client(AccountService).createAccount(request)).account!
 }
 
-const HOUR_MS = 3_600_000
 const NOW_MS = Date.now()
 
 /** A payment of the scene's business, of either mode and at either bank, with any status. */
@@ -153,6 +162,9 @@ async function hold(scene: Scene, fresh: string, number: number, mode: Fields = 
   if (even(number)) await scene.service.client(HeldPaymentService).returnPayment(request)
 }
 
+const acceptHeld: NonNullable<Listing['remove']>['row'] = ({ service }, { id }) =>
+  service.client(HeldPaymentService).acceptPayment({ transactionId: id as string })
+
 const settle = async (scene: Scene, fresh: string, number: number, test = even(number)) => {
   const account = await openAccount(scene, `settled ${fresh}`, { test })
   const { accountNumber } = account
@@ -173,7 +185,9 @@ async function addNotification(scene: Scene, fresh: string, number: number) {
     `update bank_notification set id = $2, received_at = $3, bank = $4, state = $5, outcome = $6
         where id = $1`,
     [
-      ...[notificationId, newId('ntf', receivedMs), new Date(receivedMs)],
+      notificationId,
+      newId('ntf', receivedMs),
+      new Date(receivedMs),
       even(number) ? '9PSB' : 'PALMPAY',
       ...(isProcessed ? ['PROCESSED', 'IGNORED'] : ['MANUAL_REVIEW', 'MANUAL_REVIEW']),
     ],
@@ -240,16 +254,17 @@ async function addPayout(scene: Scene, fresh: string, number: number) {
   const client = service.client(PayoutService)
   if (number % 5 === 4) {
     const payment = { bank: Bank.BANK_9PSB, accountNumber: scene.accountNumber, amountMinor: 700n }
-    const payer = { name: 'BOLA ADE', bankCode: '000013', accountNumber: PAYEE.accountNumber }
     const { transaction } = await service
       .client(TransactionService)
-      .recordPayment({ ...payment, sessionId: plain(fresh), payer })
+      .recordPayment({ ...payment, sessionId: plain(fresh), payer: PAYER })
     return client.refundTransaction({ transactionId: transaction!.id, amountMinor: 100n })
   }
   const live = number % 4 !== 1
   if (!live) await fundTestMode(scene, fresh, number)
   const payoutId = await requestPayout(service, businessId, {
-    ...{ reference: fresh, account: number % 3 === 2 ? OTHER_PAYEE : PAYEE, live },
+    reference: fresh,
+    account: number % 3 === 2 ? OTHER_PAYEE : PAYEE,
+    live,
   })
   return number % 3 === 0 ? client.rejectPayout({ payoutId }) : undefined
 }
@@ -268,9 +283,7 @@ async function fundTestMode(scene: Scene, fresh: string, number: number): Promis
 const customerOf = async (scene: Scene, fresh: string) =>
   openAccount(scene, fresh, { email: 'customer@example.com' })
 
-const asKey = { openAccount: (scene: Scene, fresh: string) => openAccount(scene, fresh) }
-
-/** Every list of the contract. A new one needs an entry. */
+/** All lists of the contract. A new list needs an entry. */
 export const LISTINGS: Readonly<Record<string, Listing>> = {
   'AccountService.ListAccounts': {
     request: ofBusiness,
@@ -293,8 +306,7 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
     },
     options: () => [
       { request: { status: 3 }, matches: ({ status }) => status === 'ACCOUNT_STATUS_CLOSED' },
-      inMode(true),
-      inMode(false),
+      ...MODES,
       atBank,
       {
         request: { idNumber: '22212345678', idType: 1 },
@@ -331,7 +343,6 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
         return service.client(AccountService).revokeSplitRecipient(request)
       },
     },
-    options: none,
   },
   'AdminService.ListTokens': {
     add: async (scene, fresh, number) => {
@@ -382,7 +393,6 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
   'BusinessService.ListKeys': {
     request: ofBusiness,
     add: ({ service, businessId }) => service.client(BusinessService).issueKey({ businessId }),
-    options: none,
   },
   'BusinessService.ListApiRequests': {
     request: ({ businessId }) => ({ businessId, keyId: LISTED_KEY }),
@@ -394,8 +404,15 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
       await service.database.durablePool.query(
         `insert into api_request values ($1, $2, $3, $4, $5, $6, $7, 'rest', $8, 1, $9, '::1', $10, '', '', '', 0)`,
         [
-          ...[newId('arq', receivedMs), businessId, number % 4 < 2, isFailed, LISTED_KEY],
-          ...[new Date(receivedMs), path, isFailed ? 404 : 200, plain(fresh)],
+          newId('arq', receivedMs),
+          businessId,
+          number % 4 < 2,
+          isFailed,
+          LISTED_KEY,
+          new Date(receivedMs),
+          path,
+          isFailed ? 404 : 200,
+          plain(fresh),
           isFailed ? 'not_found' : '',
         ],
       )
@@ -404,8 +421,7 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
       const { requestId } = rows[2]!
       return [
         ...inPeriod(rows, 'receivedAt'),
-        inMode(true),
-        inMode(false),
+        ...MODES,
         equals({ statusClass: 4 }, 'status', 404),
         equals({ statusClass: 2 }, 'status', 200),
         equals({ path: 'GETBALANCE' }, 'path', '/v2/thirdparty/getBalance/'),
@@ -438,11 +454,7 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
         return made('ReconciliationService.ReturnUnmatchedPayment')(scene, fresh)
       return hold(scene, fresh, 1, { test: number % 3 === 1 })
     },
-    remove: {
-      request: { kinds: [5] },
-      row: ({ service }, { id }) =>
-        service.client(HeldPaymentService).acceptPayment({ transactionId: id as string }),
-    },
+    remove: { request: { kinds: [5] }, row: acceptHeld },
     options: (_rows, { businessId }) => [
       equals({ businessId }, 'businessId', businessId),
       { request: { kinds: [5] }, matches: ({ kind }) => kind === 'REVIEW_KIND_HELD_PAYMENT' },
@@ -456,7 +468,6 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
     id: 'code',
     pageMax: 1_000,
     add: async () => undefined,
-    options: none,
   },
   'PayoutService.ListPayouts': {
     request: ofBusiness,
@@ -467,8 +478,7 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
       const { transactionId } = refund
       return [
         ...inPeriod(rows, 'createdAt'),
-        inMode(true),
-        inMode(false),
+        ...MODES,
         equals({ statuses: [PayoutStatus.REJECTED] }, 'status', 'PAYOUT_STATUS_REJECTED'),
         {
           request: { statuses: [PayoutStatus.PENDING_APPROVAL, PayoutStatus.UNKNOWN] },
@@ -496,7 +506,6 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
       const request = await made('PayoutService.CreatePayouts')(scene, fresh)
       await scene.service.client(PayoutService).createPayouts(request)
     },
-    options: none,
   },
   'PayoutService.ListBeneficiaries': {
     request: ofBusiness,
@@ -504,19 +513,18 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
     add: async ({ service, businessId }, fresh, number) => {
       const accountNumber = nuban('058', 145_700_100 + number)
       const payoutId = await requestPayout(service, businessId, {
-        ...{ reference: fresh, account: { ...PAYEE, accountNumber } },
+        reference: fresh,
+        account: { ...PAYEE, accountNumber },
       })
       const approver = { name: fresh, scopes: ['payouts:approve'] }
       const { secret } = await service.client(AdminService).issueToken(approver)
       await service.client(PayoutService, secret).approvePayout({ payoutId })
     },
-    options: none,
     untried: ['live'],
   },
   'PayoutService.ListPayoutDiscrepancies': {
     add: made('PayoutService.ResolvePayoutDiscrepancy'),
     remove: bySql('update payout_discrepancy set resolved_at = now() where id = $1'),
-    options: none,
   },
   'PayoutService.ListPauses': {
     id: 'pausedAt',
@@ -573,7 +581,6 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
   'ReconciliationService.ListPaymentConflicts': {
     add: made('ReconciliationService.ResolvePaymentConflict'),
     remove: bySql('update payment_conflict set resolved_at = now() where id = $1'),
-    options: none,
   },
   'SessionService.ListSessions': {
     add: async ({ service }, _fresh, number) => {
@@ -612,8 +619,7 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
     add: settle,
     options: (rows) => [
       ...inPeriod(rows, 'startedAt'),
-      inMode(true),
-      inMode(false),
+      ...MODES,
       equals({ settlementId: rows[1]!['id'] }, 'id', rows[1]!['id']),
     ],
   },
@@ -644,24 +650,20 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
       row: ({ service }, { day }) =>
         service.client(SettlementService).removeHoliday({ day: day as string }),
     },
-    options: none,
   },
   'ThirdPartyService.GetVirtualAccount': {
     request: () => ({ email: 'customer@example.com', reference: '' }),
     id: 'reference',
     add: customerOf,
-    options: none,
   },
   'ThirdPartyService.ListTransactions': {
     id: 'transaction_ref',
     add: pay,
     options: (rows) => {
       const { reference, session_id: sessionId } = rows[1]!
-      const from = middleOf(rows, 'created_at')
       const isCredited = (row: Row) => row['status'] === 'SUCCESS' && !isHeld(row['hold_state'])
       return [
-        { request: { from }, matches: (row) => `${row['created_at']}` >= from },
-        { request: { to: from }, matches: (row) => `${row['created_at']}` < from },
+        ...inTextPeriod(rows, 'created_at'),
         equals({ reference }, 'reference', reference),
         equals({ sessionId }, 'session_id', sessionId),
         equals({ status: 'PENDING' }, 'status', 'PENDING'),
@@ -682,26 +684,21 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
     id: 'bank_code',
     pageMax: 1_000,
     add: async () => undefined,
-    options: none,
   },
   'ThirdPartyService.ListPayouts': {
     id: 'payout_id',
     add: addPayout,
-    options: (rows) => {
-      const middle = middleOf(rows, 'created_at')
-      return [
-        equals({ status: 'REJECTED' }, 'status', 'REJECTED'),
-        { request: { from: middle }, matches: (row) => `${row['created_at']}` >= middle },
-        { request: { to: middle }, matches: (row) => `${row['created_at']}` < middle },
-      ]
-    },
+    options: (rows) => [
+      equals({ status: 'REJECTED' }, 'status', 'REJECTED'),
+      ...inTextPeriod(rows, 'created_at'),
+    ],
     mayLeaveAll: ['from', 'to', 'status'],
   },
-  'ThirdPartyService.ListHeldPayments': { id: 'transaction_ref', add: held, options: none },
+  'ThirdPartyService.ListHeldPayments': { id: 'transaction_ref', add: held },
   'ThirdPartyService.ListVirtualAccounts': {
     id: 'reference',
     add: async (scene, fresh, number) => {
-      await asKey.openAccount(scene, fresh)
+      await openAccount(scene, fresh)
       const closed = { businessId: scene.businessId, reference: fresh }
       if (even(number)) await scene.service.client(AccountService).closeAccount(closed)
     },
@@ -710,18 +707,11 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
   'ThirdPartyService.ListSettlements': {
     id: 'settlement_id',
     add: (scene, fresh, number) => settle(scene, fresh, number, false),
-    options: none,
   },
   'ThirdPartyService.GetStatement': {
     id: 'sequence',
     add: (scene, fresh, number) => settle(scene, fresh, number, false),
-    options: (rows) => {
-      const middle = middleOf(rows, 'booked_at')
-      return [
-        { request: { from: middle }, matches: (row) => `${row['booked_at']}` >= middle },
-        { request: { to: middle }, matches: (row) => `${row['booked_at']}` < middle },
-      ]
-    },
+    options: (rows) => inTextPeriod(rows, 'booked_at'),
     mayLeaveAll: ['from', 'to'],
   },
   'ThirdPartyService.ListDeliveries': {
@@ -736,16 +726,8 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
   'HeldPaymentService.ListHeldPayments': {
     request: ofBusiness,
     add: (scene, fresh, number) => hold(scene, fresh, number, { test: number % 3 === 0 }),
-    remove: {
-      request: { holdState: 1 },
-      row: ({ service }, { id }) =>
-        service.client(HeldPaymentService).acceptPayment({ transactionId: id as string }),
-    },
-    options: () => [
-      equals({ holdState: 1 }, 'holdState', 'HOLD_STATE_HELD'),
-      inMode(true),
-      inMode(false),
-    ],
+    remove: { request: { holdState: 1 }, row: acceptHeld },
+    options: () => [equals({ holdState: 1 }, 'holdState', 'HOLD_STATE_HELD'), ...MODES],
   },
   'TransactionService.ListTransactions': {
     request: ofBusiness,
@@ -771,8 +753,7 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
         // Those of all businesses come in the order of payment.
         { ...equals({ status: 1 }, 'status', PENDING), isReordered: true },
         { request: { statuses: [2, 4] }, matches: ({ status }) => status !== PENDING },
-        inMode(true),
-        inMode(false),
+        ...MODES,
         atBank,
         {
           request: { amountFromMinor: 702n },
@@ -806,8 +787,7 @@ export const LISTINGS: Readonly<Record<string, Listing>> = {
         service.client(WebhookService).deleteEndpoint({ endpointId: id as string }),
     },
     options: () => [
-      inMode(true),
-      inMode(false),
+      ...MODES,
       equals({ status: 2 }, 'status', 'ENDPOINT_STATUS_DISABLED'),
       { request: { failing: true }, matches: ({ failingSince }) => failingSince !== undefined },
       { request: { failing: false }, matches: ({ failingSince }) => failingSince === undefined },

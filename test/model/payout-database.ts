@@ -1,19 +1,17 @@
 import { readFile, rm, writeFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { Pool } from 'pg'
-import { ENTITIES } from '../../src/app/entities.ts'
-import { migrate } from '../../src/postgres/migrate.ts'
-import { openDatabase } from '../../src/postgres/orm.ts'
-import { startProxy } from '../client/proxy.ts'
-import { type AtEnd, copyCluster, ownAlike, type Server, startServer } from '../faults/standby.ts'
+import { type AtEnd, copyCluster, ownAlike, startServer } from '../faults/standby.ts'
+import { migrated } from '../support/database.ts'
 import { makeFolder } from '../support/folder.ts'
 import { createMovedClock, type MovedClock } from '../support/moved-clock.ts'
 import { descendantsOf, killAll, listProcesses } from '../support/processes.ts'
+import { startProxy } from '../support/proxy.ts'
 import { waitFor, waitUntil } from '../support/wait-for.ts'
 
 /**
- * A PostgreSQL that can crash, fail over to a copy that lacks its last commits, and be restored. A proxy keeps its
- * address.
+ * A PostgreSQL server that can crash, fail over to a copy without the last commits, and be restored. A proxy keeps the
+ * address constant.
  */
 export interface PayoutDatabase {
   readonly url: string
@@ -21,13 +19,13 @@ export interface PayoutDatabase {
   readonly clock: MovedClock
   /** Kills all processes of the server at once, and starts it again. */
   crash(): Promise<void>
-  /** Copies the server as it is now. */
+  /** Copies the current state of the server. */
   copy(): Promise<void>
   hasCopy(): boolean
   removeCopy(): Promise<void>
   /** Kills the server and promotes the copy: a standby that lagged behind. */
   failOver(): Promise<void>
-  /** Puts the copy in the place of the server, as an operator puts an older copy of the data folder back. */
+  /** Replaces the server by the copy, as an operator restores an older copy of the data folder. */
   restore(): Promise<void>
 }
 
@@ -47,9 +45,9 @@ export async function startPayoutDatabase(atEnd: AtEnd): Promise<PayoutDatabase>
   let server = await start(folder)
   let servers = 1
   let copied: string | undefined
-  const proxy = await startProxy(() => new URL(server.url).host, atEnd)
-  const url = Object.assign(new URL(server.url), { host: proxy.address }).href
-  await migrateAt(server)
+  const proxy = await startProxy(() => server.url, atEnd)
+  const url = proxy.through
+  await migrated(server.url)
   const pool = openPool(url, 4)
   atEnd(() => pool.end())
   const clock = await createMovedClock(pool)
@@ -100,12 +98,6 @@ export async function startPayoutDatabase(atEnd: AtEnd): Promise<PayoutDatabase>
     // It has the cluster and the timeline of the lost one, so the guide has operators begin an epoch by hand.
     restore: () => replace((copy) => copy.query('select bump_event_epoch()'), false),
   }
-}
-
-async function migrateAt({ url }: Server): Promise<void> {
-  const database = await openDatabase(url, ENTITIES, { connectionsMax: 2 })
-  await migrate(database)
-  await database.close()
 }
 
 function openPool(connectionString: string, max: number): Pool {

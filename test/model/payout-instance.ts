@@ -5,8 +5,8 @@ import { readConfig } from '../../src/config/config.ts'
 import { openDatabase } from '../../src/postgres/orm.ts'
 import { MASTER_KEY } from '../support/master-key.ts'
 
-// One instance of the service in a process of its own, which can be killed. It measures the clock of the database
-// often, so that it follows a moved one, whatever its own clock says.
+// An instance of the service in a separate process, which can be killed. It measures the clock of the database
+// often, so that it follows the database's clock when a test moves it, whatever its own clock says.
 
 const {
   DATABASE_URL = '',

@@ -10,6 +10,7 @@ import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_ser
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { BANK_FACTS } from '../../src/banks/bank.ts'
+import { TRANSFER_OPERATIONS } from '../../src/banks/fake/faults.ts'
 import { type FakeBanks, startFakeBanks } from '../../src/banks/fake/start-fake-banks.ts'
 import type { TransferBook } from '../../src/banks/fake/transfer-book.ts'
 import { nuban } from '../../src/banks/nuban.ts'
@@ -19,32 +20,38 @@ import { openBusinessOver } from '../support/opened-account.ts'
 import { ADMIN_TOKEN } from '../support/service.ts'
 import { waitFor, waitUntil } from '../support/wait-for.ts'
 
-/** What money goes out through: each fake bank with its book, and what makes its requests go wrong. */
+/** A fake bank with its book of transfers, and a function that makes its requests fail. */
 export interface PayingBank {
   readonly code: keyof typeof BANK_FACTS
   readonly book: TransferBook
   /** @param fault as the fake bank names it */
-  fail(operation: 'enquire' | 'send' | 'find', fault: string, times?: number): void
+  fail(operation: Operation, fault: string, times?: number): void
+  /** Ends all faults. */
+  heal(): void
 }
+
+const OPERATIONS = ['enquire', 'send', 'find', 'float'] as const
+type Operation = (typeof OPERATIONS)[number]
 
 const payingBank = (
   code: PayingBank['code'],
   book: TransferBook,
-  faults: { add(operation: never, fault: never, times?: number): void },
-  operations: readonly [enquire: string, send: string, find: string],
+  faults: { add(operation: never, fault: never, times?: number): void; clear(): void },
+  operations: readonly [enquire: string, send: string, find: string, float: string],
 ): PayingBank => ({
   code,
   book,
   fail(operation, fault, times) {
-    const own = operations[['enquire', 'send', 'find'].indexOf(operation)]
-    faults.add(own as never, fault as never, times)
+    faults.add(operations[OPERATIONS.indexOf(operation)] as never, fault as never, times)
   },
+  heal: faults.clear,
 })
 
 /**
- * The four fake banks on one clock. A reference that is sent twice is debited twice.
+ * The four fake banks with one clock. A reference that is sent twice is debited twice.
  *
- * @returns `atNextTransfer` takes what runs once any of them gets a transfer, before it books it: if it throws, it never does
+ * @returns the banks, and `atNextTransfer`: it sets a function that runs when any bank gets the next transfer, before the
+ * bank books it; if the function throws, the transfer is never booked
  */
 export async function startPayingBanks(clock: Clock) {
   const banks: FakeBanks = await startFakeBanks({
@@ -53,20 +60,21 @@ export async function startPayingBanks(clock: Clock) {
     clock,
     retryDelaysMs: [],
   })
-  const own = ['enquire', 'send', 'find'] as const
   const { '9PSB': ninePsb, PROVIDUS: providus, PALMPAY: palmPay, SAFEHAVEN: safeHaven } = banks
   const paying = [
-    payingBank('9PSB', ninePsb.transfers.book, ninePsb.transfers.faults, own),
-    payingBank('PROVIDUS', providus.transfers.book, providus.transfers.faults, own),
+    payingBank('9PSB', ninePsb.transfers.book, ninePsb.transfers.faults, TRANSFER_OPERATIONS),
+    payingBank('PROVIDUS', providus.transfers.book, providus.transfers.faults, TRANSFER_OPERATIONS),
     payingBank('PALMPAY', palmPay.outgoing, palmPay.faults, [
       'queryBankAccount',
       'payout',
       'queryPayStatus',
+      'queryBalance',
     ]),
     payingBank('SAFEHAVEN', safeHaven.outgoing, safeHaven.faults, [
       'enquiry',
       'transfer',
       'status',
+      'balance',
     ]),
   ]
   let atNext: (() => void) | undefined
@@ -87,7 +95,7 @@ export async function startPayingBanks(clock: Clock) {
   return { paying, environment: banks.environment, atNextTransfer, close: banks.close }
 }
 
-/** An instance in a process of its own. */
+/** An instance in a separate process. */
 export interface PayoutInstance {
   readonly child: ChildProcess
   readonly grpcUrl: string
@@ -104,11 +112,19 @@ export const BANK_TIMEOUT_MS = 1_000
 export async function startPayoutInstance(
   databaseUrl: string,
   environment: Readonly<Record<string, string>>,
-  { aheadMs, approverToken }: { readonly aheadMs: number; readonly approverToken: () => string },
+  {
+    aheadMs,
+    approverToken,
+    bankTimeoutMs = BANK_TIMEOUT_MS,
+  }: {
+    readonly aheadMs: number
+    readonly approverToken: () => string
+    readonly bankTimeoutMs?: number
+  },
 ): Promise<PayoutInstance> {
   const timeouts = Object.keys(BANK_FACTS).map((code) => [
     `BANK_${code}_TIMEOUT_MS`,
-    `${BANK_TIMEOUT_MS}`,
+    `${bankTimeoutMs}`,
   ])
   const child = spawn(process.execPath, [join(import.meta.dirname, 'payout-instance.ts')], {
     env: {
@@ -150,7 +166,10 @@ export async function fundBusiness(grpcUrl: string, availableMinor: bigint): Pro
   const { businessId, accountNumber } = await openBusinessOver(grpcTransport(grpcUrl))
   const sessionId = `funds-${businessId}`
   await grpcClient(TransactionService, grpcUrl).recordPayment({
-    ...{ bank: Bank.BANK_PROVIDUS, accountNumber, sessionId, amountMinor: availableMinor },
+    bank: Bank.BANK_PROVIDUS,
+    accountNumber,
+    sessionId,
+    amountMinor: availableMinor,
   })
   const settlements = grpcClient(SettlementService, grpcUrl)
   await waitFor(async () => {
@@ -184,7 +203,7 @@ const TRANSIENT: ReadonlySet<Code> = new Set([
 
 const BACKOFF_MS = { min: 20, max: 1_000 }
 
-/** Repeats a call until an instance answers it; a repeat changes nothing. @returns undefined if it was refused */
+/** Repeats an idempotent call until an instance responds. @returns undefined if the call was refused */
 export async function insist<T>(
   instances: readonly PayoutInstance[],
   first: number,
@@ -202,7 +221,7 @@ export async function insist<T>(
   }
 }
 
-/** Which payouts are not as the bank has them. Returned ones and their steps are final too. */
+/** Finds payouts that differ from the books of the bank. Returned payouts and their steps are final too. */
 export async function compareBooks(pool: Pool, banks: readonly PayingBank[]): Promise<string[]> {
   const { rows } = await pool.query<{
     reference: string
@@ -248,7 +267,7 @@ const DECISIONS = {
   pending: PayoutDecision.ASK_AGAIN,
 } as const
 
-/** Decides what waits for an operator, by the books of the banks. @returns how many there were */
+/** Decides the payouts that wait for an operator, by the books of the banks. @returns their number */
 export async function decideByBooks(
   pool: Pool,
   banks: readonly PayingBank[],

@@ -1,7 +1,13 @@
 import { mutationsOf } from './mutation.ts'
 
+const OTHERS = [
+  'test/overview/',
+  'test/model/access.test.ts',
+  'test/protocols/matrix/modes.test.ts',
+] as const
+
 /** Accounts, sessions and notifications: what is opened twice, outlives its credential, or is credited unconfirmed. */
-export const ACCESS = mutationsOf('access', ['test/overview/', 'test/model/access.test.ts'], {
+export const ACCESS = mutationsOf('access', OTHERS, {
   'src/accounts/one-time-store.ts': {
     'two payments at once both use up an account': [
       ' and one_time order by id for no key update',

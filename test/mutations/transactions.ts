@@ -73,10 +73,8 @@ export const TRANSACTIONS = mutationsOf(
         'where id = any ($9)',
       ],
       'a payment that is recorded can be returned': [
-        `note = $3
-      where id = any ($1) and not`,
-        `note = $3
-      where id = any ($1) or not`,
+        's.bank = u.bank and s.live offset 0)',
+        's.bank = u.bank and s.live and false offset 0)',
       ],
       'an assigned payment is assigned again': [
         'where n.id = $1 and n.resolution is null and u.resolution is null',

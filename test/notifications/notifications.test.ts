@@ -1,6 +1,6 @@
 import { fromBinary } from '@bufbuild/protobuf'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
-import pino from 'pino'
+import type pino from 'pino'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { type Event, EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
@@ -10,18 +10,21 @@ import {
 } from '../../gen/inflow/notification/v1/notification_pb.ts'
 import { NotificationService } from '../../gen/inflow/notification/v1/notification_service_pb.ts'
 import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
+import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
-import type { BankNotification, LiveConnector } from '../../src/banks/bank.ts'
+import type { BankCode, BankNotification, LiveConnector } from '../../src/banks/bank.ts'
 import { readConfig } from '../../src/config/config.ts'
 import { createEncrypter } from '../../src/crypto/encryption.ts'
 import { createReceiveNotification } from '../../src/notifications/receive-notification.ts'
 import type { StoredNotification } from '../../src/notifications/store.ts'
-import { runHere } from '../cli/run-inflow.ts'
+import { callerEnv, runHere } from '../cli/run-inflow.ts'
+import { captureLog } from '../support/captured-log.ts'
 import { type FakePayment, useFakeBank } from '../support/fake-bank.ts'
-import { type Instance, startInstance, startWire, type Wire } from '../support/instance.ts'
+import { type Instance, startInstance } from '../support/instance.ts'
+import { byHand, startProxy, type TcpProxy } from '../support/proxy.ts'
 import { createTestRuntime } from '../support/runtime.ts'
-import { ADMIN_TOKEN, MASTER_KEY, useService } from '../support/service.ts'
+import { MASTER_KEY, useService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { notify, payee, payment, recordedIn } from './scene.ts'
 
@@ -87,6 +90,74 @@ describe('a payment that the bank confirms', () => {
   })
 })
 
+describe('a payment that the bank has reversed', () => {
+  const statusOf = async (session: string) =>
+    (await query('select status from transaction where session_id = $1', [session]))[0]?.status
+  const record = async (
+    { session, account, kobo }: FakePayment,
+    status: TransactionStatus = TransactionStatus.SUCCESS,
+  ) => {
+    const { transaction } = await service.client(TransactionService).recordPayment({
+      bank: Bank.BANK_9PSB,
+      accountNumber: account,
+      sessionId: session,
+      amountMinor: BigInt(kobo),
+      status,
+    })
+    return transaction!.id
+  }
+
+  /** The bank reverses a payment, and then reports it as a payment. */
+  const notifyPaid = async (reported: FakePayment) =>
+    (await notify(service, { ...reported, state: 'paid' })).text
+
+  test('is reversed if only an internal service had recorded it', async () => {
+    const { accountNumber } = await payee(service)
+    const reported = pay(payment(accountNumber, { state: 'reversed' }))
+    expect(await notifyPaid(reported)).toBe('UNCONFIRMED')
+    await record(reported)
+    expect(await notifyPaid(reported)).toBe('RECORDED')
+    expect(await statusOf(reported.session)).toBe('REVERSED')
+  })
+
+  test('goes to manual review with its transaction if that cannot be reversed', async () => {
+    const { accountNumber } = await payee(service)
+    const reported = pay(payment(accountNumber, { state: 'reversed' }))
+    const id = await record(reported, TransactionStatus.PENDING)
+    expect(await notifyPaid(reported)).toBe('MANUAL_REVIEW')
+    const cause = `the bank has reversed ${id}: Only a successful payment can be reversed`
+    expect(await stored(reported.key)).toMatchObject([{ cause }])
+  })
+
+  test('is no unmatched payment any more, which an operator could assign or return', async () => {
+    const reported = pay(payment('3999999999'))
+    expect((await notify(service, reported)).text).toBe('UNMATCHED')
+    const [{ id }] = await query('select id from unmatched_payment where session_id = $1', [
+      reported.session,
+    ])
+    pay({ ...reported, state: 'reversed' })
+    expect((await notify(service, { ...reported, state: 'reversed' })).text).toBe('RECORDED')
+    // The bank repeats it in another form.
+    const again = JSON.stringify({ ...reported, state: 'reversed' }, null, 1)
+    expect((await notify(service, again)).text).toBe('DUPLICATE')
+    const text = 'select resolution, note from unmatched_payment where id = $1'
+    const reversed = { resolution: 'RETURNED', note: 'reversed by the bank' }
+    expect(await query(text, [id])).toEqual([reversed])
+    const audited = 'select action, actor_kind from audit_entry where target_id = $1'
+    expect(await query(audited, [id])).toMatchObject([{ action: 'unmatched_payment.return' }])
+  })
+
+  test('does not reverse another payment that the bank gave the same session id', async () => {
+    const { accountNumber } = await payee(service)
+    const first = pay(payment(accountNumber))
+    const second = pay(payment(accountNumber, { session: first.session, state: 'reversed' }))
+    expect((await notify(service, first)).text).toBe('RECORDED')
+    expect(await notifyPaid(second)).toBe('UNCONFIRMED')
+    expect((await notify(service, second)).text).toBe('MANUAL_REVIEW')
+    expect(await statusOf(first.session)).toBe('SUCCESS')
+  })
+})
+
 describe('a payment that the bank does not confirm', () => {
   test('is recorded when its notification is repeated, even if all tries ended unconfirmed', async () => {
     const to = await payee(service)
@@ -108,19 +179,6 @@ describe('a payment that the bank does not confirm', () => {
     expect(await recordedIn(service, to)).toHaveLength(1)
     expect(await stored(reported.key)).toMatchObject([{ state: 'PROCESSED', outcome: 'RECORDED' }])
     expect((await notify(service, reported)).text).toBe('DUPLICATE')
-  })
-
-  test('is retried by the bank or by the service if the bank does not respond to the requery', async () => {
-    const to = await payee(service)
-    const reported = pay(payment(to.accountNumber))
-    bank.mishaps.set('GET payments', [500])
-    expect(await notify(service, reported)).toMatchObject({ status: 503, text: 'RETRY' })
-    expect(await recordedIn(service, to)).toEqual([])
-    await hurry(reported.key)
-    await waitFor(async () => {
-      expect(await stored(reported.key)).toMatchObject([{ state: 'PROCESSED' }])
-    })
-    expect(await recordedIn(service, to)).toHaveLength(1)
   })
 })
 
@@ -192,8 +250,7 @@ async function heldEventsOf(id: string): Promise<Event[]> {
     .filter(({ payload }) => (payload.value as { id: string }).id === id)
 }
 
-const run = (...args: string[]) =>
-  runHere(args, { INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN })
+const run = (...args: string[]) => runHere(args, callerEnv(service))
 
 describe('what is held for manual review', () => {
   test('is listed, shown decrypted and audited, and retried', async () => {
@@ -247,11 +304,7 @@ describe('what is held for manual review', () => {
   })
 
   test('is logged with its account and session', async () => {
-    const lines: Record<string, unknown>[] = []
-    const log = pino(
-      { level: 'warn' },
-      { write: (line: string) => void lines.push(JSON.parse(line)) },
-    )
+    const { log, lines } = captureLog('warn')
     const logging = await start(service.url, {}, log)
     onTestFinished(() => logging.close())
     const { accountNumber } = await payee(service)
@@ -299,19 +352,19 @@ test('the notifications of a payment are found by its session, and those of a pe
 
 describe('an instance that allows other addresses, and one whose database is unavailable', () => {
   let strict: Instance
-  let wire: Wire
+  let wire: TcpProxy
   let disconnected: Instance
 
   beforeAll(async () => {
     strict = await start(service.url, { BANK_9PSB_ALLOWED_CIDRS: '10.0.0.0/8,::2/128' })
-    wire = await startWire(service.url)
-    disconnected = await start(wire.url, { BANK_9PSB_ALLOWED_CIDRS: '127.0.0.0/8' })
+    wire = await startProxy(service.url, byHand)
+    disconnected = await start(wire.through, { BANK_9PSB_ALLOWED_CIDRS: '127.0.0.0/8' })
   })
 
   afterAll(async () => {
     await strict?.close()
     await disconnected?.close()
-    await wire?.close()
+    await wire?.block()
   })
 
   test('rejects another address', async () => {
@@ -323,32 +376,42 @@ describe('an instance that allows other addresses, and one whose database is una
   test('asks the bank to retry while the database is unavailable, and loses nothing', async () => {
     const to = await payee(service)
     const reported = pay(payment(to.accountNumber))
-    await wire.cut()
+    await wire.block()
     expect(await notify(disconnected, reported)).toMatchObject({ status: 503, text: 'RETRY' })
-    await wire.mend()
-    expect((await notify(disconnected, reported)).text).toBe('RECORDED')
+    await wire.unblock()
+    // What was recorded too late to be answered is a duplicate.
+    await waitFor(async () =>
+      expect((await notify(disconnected, reported)).text).toMatch(/^(RECORDED|DUPLICATE)$/),
+    )
     expect(await recordedIn(service, to)).toHaveLength(1)
   })
 })
 
-test('while the database hangs, a bounded number waits and the bank is asked to retry the rest', async () => {
+test('while the database hangs, a bounded number waits for each bank, which is asked to retry the rest', async () => {
   const hang = Promise.withResolvers<StoredNotification>()
+  const processed = { id: 'ntf_1', state: 'PROCESSED', outcome: 'IGNORED', tries: 1 } as const
   const connector = {
     read: () => ({ kind: 'ignored', cause: 'noise' }),
     acknowledge: (body: string) => ({ status: 200, contentType: 'text/plain', body }),
   } as unknown as LiveConnector
   const unused = () => Promise.reject(new Error('not to be called'))
   const receive = createReceiveNotification(createTestRuntime({}), {
-    ...{ assignSession: unused, isReturned: unused, recordPayment: unused, reversePayment: unused },
-    ...{ storeNotification: () => hang.promise, finishProcessing: unused },
-    ...{ encrypter: createEncrypter(MASTER_KEY), observe: () => undefined },
+    assignSession: unused,
+    isReturned: unused,
+    recordPayment: unused,
+    reversePayment: unused,
+    storeNotification: async ({ bank }) => (bank === '9PSB' ? hang.promise : processed),
+    finishProcessing: unused,
+    encrypter: createEncrypter(MASTER_KEY),
+    observe: () => undefined,
   })
   const served = { connector, callTimeoutMs: 10_000, allowedCidrs: [], requery: true }
   const noise: BankNotification = { headers: {}, rawBody: Buffer.from('noise'), pathSecret: '' }
-  const send = async () => (await receive('9PSB', served, noise)).body
-  const waiting = Array.from({ length: 1_024 }, send)
+  const send = async (bank: BankCode = '9PSB') => (await receive(bank, served, noise)).body
+  const waiting = Array.from({ length: 256 }, () => send())
   expect(await send()).toBe('RETRY')
-  hang.resolve({ id: 'ntf_1', state: 'PROCESSED', outcome: 'IGNORED', tries: 1 })
+  expect(await send('PALMPAY')).toBe('IGNORED')
+  hang.resolve(processed)
   expect(new Set(await Promise.all(waiting))).toEqual(new Set(['IGNORED']))
   expect(await send()).toBe('IGNORED')
 })
@@ -378,37 +441,4 @@ test('a payment whose result cannot be stored is acknowledged, and processed aga
     expect(await stored('refused')).toMatchObject([{ state: 'PROCESSED', outcome: 'DUPLICATE' }])
   })
   expect(await recordedIn(service, to)).toHaveLength(1)
-})
-
-test('records each genuine payment once in a storm of duplicates, reorderings and forgeries', async () => {
-  const to = await payee(service)
-  const genuine = Array.from({ length: 25 }, (_, index) =>
-    pay(payment(to.accountNumber, { kobo: String(100 + index) })),
-  )
-  const storm = genuine.flatMap((reported) => [
-    () => notify(service, reported),
-    () => notify(service, reported),
-    () => notify(service, { ...reported, session: '' }),
-    () => notify(service, { ...reported, kobo: '999' }, { signature: 'wrong' }),
-    () => notify(service, { ...reported, kobo: '99999' }),
-  ])
-  for (let i = storm.length - 1; i > 0; i--) {
-    const at = (i * 7_919) % (i + 1)
-    ;[storm[i], storm[at]] = [storm[at]!, storm[i]!]
-  }
-  await Promise.all(storm.map((send) => send()))
-  const keys = genuine.map(({ key }) => key)
-  await waitFor(async () => {
-    // The service retries requeries that were too many for the bank at once.
-    const pending = await query(
-      `update bank_notification set next_try_at = least(next_try_at, now())
-        where bank_key = any ($1) and state = 'PENDING' returning id`,
-      [keys],
-    )
-    expect(pending).toEqual([])
-  })
-  const rows = await recordedIn(service, to)
-  expect(rows.map((row) => Number(row.kobo)).sort((a, b) => a - b)).toEqual(
-    Array.from({ length: 25 }, (_, index) => 100 + index),
-  )
 })

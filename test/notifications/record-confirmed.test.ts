@@ -11,8 +11,8 @@ import type { LiveConnector } from '../../src/banks/bank.ts'
 import { systemClock } from '../../src/core/clock.ts'
 import { createRecordConfirmed } from '../../src/notifications/record-confirmed.ts'
 import type { TokenPayment } from '../../src/transactions/transaction.ts'
-import { CUSTOMER } from '../protocols/matrix/scene.ts'
 import { type FakePayment, useFakeBank } from '../support/fake-bank.ts'
+import { CUSTOMER } from '../support/opened-account.ts'
 import { createTestRuntime } from '../support/runtime.ts'
 import { useService } from '../support/service.ts'
 import { notify, payee, payment, recordedIn } from './scene.ts'
@@ -251,8 +251,15 @@ test('a payment that waited too long for its requery is refused, and the bank is
   const reports = Array.from({ length: 40 }, (_, index): TokenPayment => {
     const { account, session } = payment('3000000001')
     return {
-      ...{ bank: '9PSB', accountNumber: account, sessionId: session, bankKey: '', live: undefined },
-      ...{ amountMinor: BigInt(index + 1), status: 'SUCCESS', paidAtMs: nowMs, narration: '' },
+      bank: '9PSB',
+      accountNumber: account,
+      sessionId: session,
+      bankKey: '',
+      live: undefined,
+      amountMinor: BigInt(index + 1),
+      status: 'SUCCESS',
+      paidAtMs: nowMs,
+      narration: '',
       payer: { name: '', accountNumber: '', bankCode: '', bankName: '' },
       recordedBy: 'token:tok_1',
     }

@@ -1,7 +1,7 @@
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
-import { CUSTOMER } from '../protocols/matrix/scene.ts'
 import type { FakePayment } from '../support/fake-bank.ts'
+import { CUSTOMER } from '../support/opened-account.ts'
 import type { TestService } from '../support/service.ts'
 
 /** Sends a notification as a bank does. */

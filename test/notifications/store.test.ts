@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { Registry } from 'prom-client'
 import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import type { BankPayment, LiveConnector, Requery } from '../../src/banks/bank.ts'
-import { encryptedColumn } from '../../src/crypto/encrypted-rows.ts'
+import { DAY_MS } from '../../src/core/durations.ts'
 import { createEncrypter } from '../../src/crypto/encryption.ts'
 import { registerPendingMetrics } from '../../src/notifications/held-notifications.ts'
 import { createNotifications } from '../../src/notifications/notifications.ts'
@@ -11,11 +11,6 @@ import {
   processNotification,
   type ReversePayment,
 } from '../../src/notifications/process-notification.ts'
-import {
-  decryptNotification,
-  encryptNotification,
-  NOTIFICATION_COLUMN,
-} from '../../src/notifications/raw-notification.ts'
 import {
   createFinishProcessing,
   createStoreNotification,
@@ -30,7 +25,6 @@ import { createTestRuntime } from '../support/runtime.ts'
 import { waitFor } from '../support/wait-for.ts'
 
 const db = useDatabase()
-const DAY_MS = 86_400_000
 const NOW_MS = 1_000 * DAY_MS
 const clock = { now: () => NOW_MS }
 
@@ -52,14 +46,23 @@ let count = 0
 const unique = (prefix: string) => `${prefix}-${++count}-`
 
 const rowOf = (id: string, more: Partial<NewNotification> = {}): NewNotification => ({
-  ...{ id, bank: '9PSB', bodyDigest: Buffer.from(id), receivedAtMs: 0, bankKey: id },
-  ...{ rawEncrypted: Buffer.from(id), nextTryAtMs: Date.now() + 3_600_000 },
-  ...{ accountNumber: '', sessionId: '', amountMinor: 0n },
+  id,
+  bank: '9PSB',
+  bodyDigest: Buffer.from(id),
+  receivedAtMs: 0,
+  bankKey: id,
+  rawEncrypted: Buffer.from(id),
+  nextTryAtMs: Date.now() + 3_600_000,
+  accountNumber: '',
+  sessionId: '',
+  amountMinor: 0n,
   ...more,
 })
 
 const processed = (outcome: Processed['outcome'], state: Processed['state']): Processed => ({
-  ...{ state, outcome, cause: outcome },
+  state,
+  outcome,
+  cause: outcome,
   nextTryAtMs: state === 'PENDING' ? Date.now() + 3_600_000 : undefined,
 })
 
@@ -259,9 +262,14 @@ test('deletes processed notifications after the retention and keeps the others',
   await store('old-pending', 91)
   const unused = () => Promise.reject(new Error('not to be called'))
   const notifications = createNotifications(createTestRuntime(db.database, { clock }), {
-    ...{ assignSession: unused, isReturned: unused, recordPayment: unused },
-    ...{ live: new Map(), encrypter: createEncrypter(MASTER_KEY), reversePayment: undefined },
-    ...{ retentionDays: 90, observe: () => undefined },
+    assignSession: unused,
+    isReturned: unused,
+    recordPayment: unused,
+    live: new Map(),
+    encrypter: createEncrypter(MASTER_KEY),
+    reversePayment: undefined,
+    retentionDays: 90,
+    observe: () => undefined,
   })
   onTestFinished(notifications.stop)
   notifications.start()
@@ -271,34 +279,14 @@ test('deletes processed notifications after the retention and keeps the others',
   })
 })
 
-test('re-encrypts the notifications that are not under the current key, in pages', async () => {
-  const raw = { headers: {}, rawBody: Buffer.from('paid'), pathSecret: '' }
-  const { durablePool } = db.database
-  const table = encryptedColumn(durablePool, NOTIFICATION_COLUMN)
-  const previous = createEncrypter(MASTER_KEY)
-  expect(await table.matchesKeys(previous)).toBeUndefined()
-  const rows = ['ntf_1', 'ntf_2', 'ntf_3'].map((id) =>
-    rowOf(id, { rawEncrypted: encryptNotification(previous, id, raw) }),
-  )
-  await insertNotifications(durablePool, rows)
-  await query("update bank_notification set raw_encrypted = 'unreadable' where id = 'ntf_3'")
-  expect(await table.matchesKeys(previous)).toBe(true)
-  const next = createEncrypter(Buffer.alloc(32, 9), [MASTER_KEY])
-  const page = { scanned: 2, skipped: 0, unreadable: [], next: 'ntf_2' }
-  expect(await table.reEncrypt(next, '', 2)).toEqual({ ...page, reEncrypted: 2 })
-  expect(await table.reEncrypt(next, '', 2)).toEqual({ ...page, reEncrypted: 0 })
-  const [stored] = await query("select raw_encrypted from bank_notification where id = 'ntf_2'")
-  const current = createEncrypter(Buffer.alloc(32, 9))
-  expect(decryptNotification(current, 'ntf_2', stored.raw_encrypted)).toEqual(raw)
-  const last = { scanned: 1, reEncrypted: 0, skipped: 0, unreadable: ['ntf_3'], next: 'ntf_3' }
-  expect(await table.reEncrypt(next, 'ntf_2', 2)).toEqual(last)
-  expect((await table.reEncrypt(next, 'ntf_3', 2)).next).toBeUndefined()
-})
-
 describe('a reversal', () => {
   const PAYMENT: BankPayment = {
-    ...{ bankKey: 'order-9', sessionId: 'order-9', accountNumber: '3000000001', amountMinor: 100n },
-    ...{ paidAtMs: undefined, narration: '' },
+    bankKey: 'order-9',
+    sessionId: 'order-9',
+    accountNumber: '3000000001',
+    amountMinor: 100n,
+    paidAtMs: undefined,
+    narration: '',
     payer: { name: '', accountNumber: '', bankCode: '', bankName: '' },
   }
   const never = () => Promise.reject(new Error('not to be called'))
@@ -313,10 +301,16 @@ describe('a reversal', () => {
       ({ kind: response, payment: PAYMENT, cause: 'the given response' }) as Requery
     const connector = { requery } as unknown as LiveConnector
     const dependencies = {
-      ...{ assignSession: never, isReturned: never, recordPayment: never, reversePayment },
+      assignSession: never,
+      isReturned: never,
+      recordPayment: never,
+      reversePayment,
     }
     return processNotification(createTestRuntime(db.database, { clock }), dependencies, {
-      ...{ bank: 'PALMPAY', receivedAtMs, recordedBy: 'notification', tries },
+      bank: 'PALMPAY',
+      receivedAtMs,
+      recordedBy: 'notification',
+      tries,
       served: { connector, callTimeoutMs: 10_000, allowedCidrs: [], requery: true },
       reading: { kind: 'reversal', payment: PAYMENT, bound: true },
     })

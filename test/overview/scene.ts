@@ -1,14 +1,14 @@
 import { expect } from 'vitest'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
-import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { OverviewService } from '../../gen/inflow/overview/v1/overview_service_pb.ts'
 import { SandboxService } from '../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import type { Transaction } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
-import { CUSTOMER } from '../protocols/matrix/scene.ts'
+import { CUSTOMER } from '../support/opened-account.ts'
 import type { TestService } from '../support/service.ts'
+import { issueToken } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
 
 /** A business with an account. */
@@ -41,7 +41,11 @@ export async function openAccount(
 ) {
   const merchantReference = fresh('order')
   const { account } = await service.client(AccountService).createAccount({
-    ...{ businessId, bank: Bank.BANK_9PSB, ...CUSTOMER, email, ...terms },
+    businessId,
+    bank: Bank.BANK_9PSB,
+    ...CUSTOMER,
+    email,
+    ...terms,
     reference: merchantReference,
   })
   const { reference, accountNumber } = account!
@@ -55,7 +59,10 @@ export async function pay(
   amountMinor = 150_050n,
 ): Promise<Transaction> {
   const { transaction } = await service.client(TransactionService).recordPayment({
-    ...{ bank: Bank.BANK_9PSB, accountNumber, amountMinor, sessionId: fresh('session') },
+    bank: Bank.BANK_9PSB,
+    accountNumber,
+    amountMinor,
+    sessionId: fresh('session'),
     payer: { name: 'BOLA ADE' },
   })
   return transaction!
@@ -80,16 +87,13 @@ export async function settleAll(service: TestService, businessId: string, paymen
 
 /** A client of a token that sees some businesses only. */
 export async function restricted(service: TestService, ...businessIds: string[]) {
-  const { secret } = await service
-    .client(AdminService)
-    .issueToken({ name: 'portal', scopes: ['read'], businessIds })
+  const { secret } = await issueToken(service, ['read'], businessIds)
   return service.client(OverviewService, secret)
 }
 
 /** A client of an operator who reads only. */
 export async function reader(service: TestService) {
-  const request = { name: 'reader', scopes: ['read'] }
-  const { secret } = await service.client(AdminService).issueToken(request)
+  const { secret } = await issueToken(service, ['read'])
   return service.client(OverviewService, secret)
 }
 

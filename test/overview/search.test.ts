@@ -1,6 +1,5 @@
 import { beforeAll, expect, test } from 'vitest'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
-import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { OverviewService } from '../../gen/inflow/overview/v1/overview_service_pb.ts'
 import { ResultKind } from '../../gen/inflow/overview/v1/search_pb.ts'
@@ -10,7 +9,7 @@ import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { readQuery } from '../../src/overview/search.ts'
 import { startReceiver } from '../support/receiver.ts'
-import { useService } from '../support/service.ts'
+import { issueToken, useService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
 import {
   fresh,
@@ -140,11 +139,9 @@ test('says what a result is', async () => {
 })
 
 test('a token is found by operators only, by its id, its secret or its prefix', async () => {
-  const { token, secret } = await service
-    .client(AdminService)
-    .issueToken({ name: 'ledger', scopes: ['read'] })
-  for (const query of [token!.id, secret, secret.slice(0, 13)]) {
-    expect(await find(query)).toContainEqual(['TOKEN', token!.id])
+  const { id, secret } = await issueToken(service, ['read'])
+  for (const query of [id, secret, secret.slice(0, 13)]) {
+    expect(await find(query)).toContainEqual(['TOKEN', id])
     expect(await find(query, {}, ofShop)).toEqual([])
   }
 })
@@ -190,13 +187,19 @@ test('finds the latest payments and accounts by a part of what identifies them, 
   const buyer = { firstName: 'Oluwaseun', lastName: 'Adékúnlé', phone: '+2348039990001' }
   const merchantReference = fresh('basket')
   const { account } = await service.client(AccountService).createAccount({
-    ...{ businessId: shop.businessId, bank: Bank.BANK_9PSB, ...buyer },
-    ...{ email: 'seun.kunle@example.com', reference: merchantReference },
+    businessId: shop.businessId,
+    bank: Bank.BANK_9PSB,
+    ...buyer,
+    email: 'seun.kunle@example.com',
+    reference: merchantReference,
   })
   const sessionId = fresh('090405')
   const { transaction } = await service.client(TransactionService).recordPayment({
-    ...{ bank: Bank.BANK_9PSB, accountNumber: account!.accountNumber, sessionId },
-    ...{ amountMinor: 77_312_345n, payer: { name: 'HAJIYA KHADIJAT' } },
+    bank: Bank.BANK_9PSB,
+    accountNumber: account!.accountNumber,
+    sessionId,
+    amountMinor: 77_312_345n,
+    payer: { name: 'HAJIYA KHADIJAT' },
   })
   const toAccount = ['ACCOUNT', account!.id]
   const toPayment = ['TRANSACTION', transaction!.id]
@@ -251,7 +254,11 @@ const UNIQUE = '01m83cw9qnqv8d4h0yt9a4hsdz'
 
 test('recognises what a text may be by its shape', () => {
   expect(readQuery(` txn_${UNIQUE} `)).toEqual({
-    ...{ text: `txn_${UNIQUE}`, prefix: 'txn', isForeignId: false, isName: false, isPart: false },
+    text: `txn_${UNIQUE}`,
+    prefix: 'txn',
+    isForeignId: false,
+    isName: false,
+    isPart: false,
     credential: undefined,
   })
   expect(readQuery('ada@example.com')).toMatchObject({ isForeignId: false, isName: false })
@@ -276,11 +283,9 @@ test('reads the range of ids from an id, a secret or the prefix of a secret, and
     expect(readQuery(text).credential).toEqual({ kind: 'key', ...whole('key') })
   }
   expect(readQuery('it_01m83cw9qn').credential).toEqual({
-    ...{
-      kind: 'tok',
-      first: `tok_01m83cw9qn${'0'.repeat(16)}`,
-      last: `tok_01m83cw9qn${'z'.repeat(16)}`,
-    },
+    kind: 'tok',
+    first: `tok_01m83cw9qn${'0'.repeat(16)}`,
+    last: `tok_01m83cw9qn${'z'.repeat(16)}`,
   })
   for (const text of ['it_01m83cw9q', 'sk_other_01m83cw9qn', `tok_${UNIQUE}x`]) {
     expect(readQuery(text).credential).toBeUndefined()

@@ -15,15 +15,24 @@ const OF = { bank: 'PROVIDUS', live: true } as const
 /** As much of a payout as is compared. */
 const payoutWith = (more: Partial<Payout> = {}) =>
   ({
-    ...{ id: 'pay_1', live: true, status: 'PAID', bank: 'PROVIDUS', amountMinor: 150_000n },
-    ...{ bankReference: 'OURS', sessionId: 'S1' },
+    id: 'pay_1',
+    live: true,
+    status: 'PAID',
+    bank: 'PROVIDUS',
+    amountMinor: 150_000n,
+    bankReference: 'OURS',
+    sessionId: 'S1',
     destination: { accountNumber: '0123456785' },
     ...more,
   }) as Payout
 
 const lineWith = (more: Partial<Line> = {}): Line => ({
-  ...{ reference: 'OURS', sessionId: 'S1', amountMinor: 150_000n, accountNumber: '0123456785' },
-  ...{ atMs: undefined, state: 'paid' },
+  reference: 'OURS',
+  sessionId: 'S1',
+  amountMinor: 150_000n,
+  accountNumber: '0123456785',
+  atMs: undefined,
+  state: 'paid',
   ...more,
 })
 
@@ -90,6 +99,21 @@ describe('a difference', () => {
     expect(missingHere(OF, lineWith({ accountNumber: '' })).text).toContain('an unknown account')
   })
 
+  test('of a transfer without reference and session is another one for each amount, account and time', () => {
+    const keyOf = (more: Partial<Line> = {}) =>
+      missingHere(OF, lineWith({ reference: '', sessionId: '', atMs: 1, ...more })).lineKey
+    const others = [
+      {},
+      { amountMinor: 1n },
+      { accountNumber: '' },
+      { atMs: 2 },
+      { atMs: undefined },
+    ].map(keyOf)
+    expect(new Set(others).size).toBe(others.length)
+    expect(keyOf()).toBe(keyOf())
+    expect(others).not.toContain('')
+  })
+
   test.each([
     ['0123456789abcdefghijABCDE', true],
     ['0123456789abcdefghijABCD', false],
@@ -98,14 +122,19 @@ describe('a difference', () => {
   ])('with the reference %s says whether it is like ours: %s', (reference, isOurs) => {
     const { text } = missingHere(OF, lineWith({ reference }))
     expect(text.includes('may have been restored')).toBe(isOurs)
-    expect(text.includes('none of Inflow')).toBe(!isOurs)
+    expect(text.includes('not made by Inflow')).toBe(!isOurs)
   })
 
   test('of a payout states what the bank shows, and two transfers their sessions', () => {
     const line = lineWith({ amountMinor: 1n, sessionId: 'S9' })
     expect(mismatch(OF, payoutWith(), line, 'another amount')).toEqual({
-      ...{ ...facts, amountMinor: 1n, sessionId: 'S9' },
-      ...{ kind: 'MISMATCHED', payoutId: 'pay_1', lineKey: 'OURS', bankReference: 'OURS' },
+      ...facts,
+      amountMinor: 1n,
+      sessionId: 'S9',
+      kind: 'MISMATCHED',
+      payoutId: 'pay_1',
+      lineKey: 'OURS',
+      bankReference: 'OURS',
       text: 'Providus Bank shows the payout otherwise: another amount.',
     })
     const text = 'Providus Bank shows 2 transfers for the payout.'
@@ -113,7 +142,10 @@ describe('a difference', () => {
     const sessions = ['1', '2', '3', '4', '5', '6']
     expect(paidTwice(OF, payoutWith(), sessions)).toEqual({
       ...facts,
-      ...{ kind: 'PAID_TWICE', payoutId: 'pay_1', lineKey: 'OURS', bankReference: 'OURS' },
+      kind: 'PAID_TWICE',
+      payoutId: 'pay_1',
+      lineKey: 'OURS',
+      bankReference: 'OURS',
       text: 'Providus Bank shows 6 transfers for the payout, with the sessions 1, 2, 3, 4, 5.',
     })
   })

@@ -1,32 +1,12 @@
 import { ConnectError } from '@connectrpc/connect'
 import { expect, onTestFinished, test } from 'vitest'
 import { BadRequestSchema, ErrorInfoSchema } from '../../gen/google/rpc/error_details_pb.ts'
-import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
-import { PayoutService } from '../../gen/inflow/payout/v1/payout_service_pb.ts'
-import { nuban } from '../../src/banks/nuban.ts'
-import { fresh, openAccount, pay, settleAll } from '../overview/scene.ts'
 import { useService } from '../support/service.ts'
-import { waitUntil } from '../support/wait-for.ts'
+import { createPayoutScene } from './scene.ts'
 
 const service = useService()
-const payouts = () => service.client(PayoutService)
+const { payouts, funded, request, approver, batchOfTwo } = createPayoutScene(service)
 const query = (text: string, values: unknown[]) => service.database.durablePool.query(text, values)
-
-/** An account of Guaranty Trust Bank. */
-const ADA = { bankCode: '058', accountNumber: nuban('058', 145_700_001), accountName: '' }
-
-async function funded(): Promise<string> {
-  const { id } = await service.business()
-  await pay(service, await openAccount(service, id), 1_000_000n)
-  await settleAll(service, id, 1n)
-  return id
-}
-
-async function request(businessId: string, amountMinor: bigint) {
-  const { resolution } = await payouts().resolveAccountName({ businessId, ...ADA })
-  const details = { businessId, reference: fresh('payout'), amountMinor, beneficiary: ADA }
-  return (await payouts().createPayout({ ...details, resolution })).payout!
-}
 
 /** What a request gets: undefined, or the fault with its text. */
 const faultOf = (call: Promise<unknown>) =>
@@ -43,9 +23,8 @@ const DAY = expect.stringContaining("today's limit")
 const MONTH = expect.stringContaining("this month's limit")
 
 test('a limit counts the day and the month in Lagos of one mode, without what was refused', async () => {
-  const businessId = await funded()
   const limits = { dailyMaxMinor: 50_000n, monthlyMaxMinor: 80_000n, approvalAboveMinor: 0n }
-  await payouts().updatePayoutPolicy({ policy: { businessId, ...limits } })
+  const businessId = await funded(undefined, limits)
   await query(
     `insert into payout_day
       select $1, false, date_trunc('day', now() at time zone 'Africa/Lagos')::date, 80000`,
@@ -91,26 +70,24 @@ test('the limit of the installation counts all businesses, also if they request 
   expect(faults.find((fault) => fault !== undefined)).toEqual(DAY)
 })
 
+test('an approval takes no longer than the installation allows', async () => {
+  onTestFinished(async () => void (await payouts().updatePayoutPolicy({ policy: {} })))
+  await payouts().updatePayoutPolicy({ policy: { approvalAboveMinor: 0n, approvalHours: 2 } })
+  const { createdAt, expiresAt } = await request(await funded(), 100n)
+  expect(expiresAt!.seconds - createdAt!.seconds).toBe(7_200n)
+})
+
 test('a batch is decided without what has expired, and is none of another business', async () => {
-  const [businessId, other] = [await funded(), await funded()]
-  await payouts().updatePayoutPolicy({ policy: { businessId, approvalAboveMinor: 0n } })
-  const { beneficiary } = await payouts().resolveAccountName({ businessId, ...ADA })
-  const items = ['a', 'b'].map((reference) => ({
-    ...{ reference, amountMinor: 100n, beneficiary: beneficiary! },
-  }))
-  const { batch } = await payouts().createPayouts({ businessId, reference: fresh('batch'), items })
-  const key = { businessId, batchId: batch!.id }
-  await waitUntil(async () => (await payouts().getBatch(key)).batch?.approvalCount === 2)
-  const scopes = ['payouts:approve', 'read']
-  const { secret } = await service.client(AdminService).issueToken({ name: 'approver', scopes })
-  const approver = service.client(PayoutService, secret)
-  const foreign = { ...key, businessId: other }
-  expect(await faultOf(approver.getBatch(foreign))).toBe('not_found')
-  expect(await faultOf(approver.approveBatch(foreign))).toBe('not_found')
+  const businessId = await funded(undefined, { approvalAboveMinor: 0n })
+  const key = await batchOfTwo(businessId)
+  const person = await approver()
+  const foreign = { ...key, businessId: await funded() }
+  expect(await faultOf(person.getBatch(foreign))).toBe('not_found')
+  expect(await faultOf(person.approveBatch(foreign))).toBe('not_found')
   // Its time is over, and no instance has noticed yet.
   await query(
     `update payout set expires_at = now() where id = (select min(id) from payout where batch_id = $1)`,
     [key.batchId],
   )
-  expect(await approver.approveBatch(key)).toMatchObject({ count: 1, sumMinor: 100n })
+  expect(await person.approveBatch(key)).toMatchObject({ count: 1, sumMinor: 100n })
 })

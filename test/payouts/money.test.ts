@@ -36,8 +36,15 @@ describe('the money of a payout', () => {
     fc.assert(
       fc.property(money, way, (payout, statuses) => {
         const sums = {
-          ...{ pending: 0n, available: 0n, held: 0n, unmatched: 0n },
-          ...{ reserved: 0n, paid_out: 0n, fees: 0n, duty: 0n },
+          pending: 0n,
+          available: 0n,
+          held: 0n,
+          unmatched: 0n,
+          reserved: 0n,
+          paid_out: 0n,
+          fees: 0n,
+          duty: 0n,
+          splits: 0n,
         }
         const postings = postingsOfWay(payout, statuses)
         for (const { debit, credit, amountMinor } of postings) {
@@ -111,11 +118,11 @@ test('our reference at the bank follows from business, mode and reference, and n
   // The banks know transfers by it: another one for the same request would be a second transfer.
   expect(bankReferenceOf(key)).toBe('CONQJ3WCRUGW9GTODBY1YCPV6')
   const references = [
-    ...[key, { ...key, live: false }, { ...key, reference: 'rent2' }],
-    ...[
-      { ...key, businessId: 'biz_1r' },
-      { ...key, businessId: 'biz_', reference: '1rent' },
-    ],
+    key,
+    { ...key, live: false },
+    { ...key, reference: 'rent2' },
+    { ...key, businessId: 'biz_1r' },
+    { ...key, businessId: 'biz_', reference: '1rent' },
   ].map(bankReferenceOf)
   expect(new Set(references).size).toBe(references.length)
   for (const reference of references) expect(reference).toMatch(/^[0-9A-Z]{25}$/)

@@ -1,39 +1,14 @@
 import { expect, test } from 'vitest'
-import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { PayoutStatus } from '../../gen/inflow/payout/v1/payout_pb.ts'
-import { PayoutService } from '../../gen/inflow/payout/v1/payout_service_pb.ts'
-import { nuban } from '../../src/banks/nuban.ts'
-import { fresh, openAccount, pay, settleAll } from '../overview/scene.ts'
 import { useService } from '../support/service.ts'
-import { waitUntil } from '../support/wait-for.ts'
+import { ADA, createPayoutScene } from './scene.ts'
 
 const service = useService()
-const payouts = () => service.client(PayoutService)
-
-/** An account of Guaranty Trust Bank. */
-const ADA = { bankCode: '058', accountNumber: nuban('058', 145_700_001), accountName: '' }
+const { payouts, funded, request, approver, batchOfTwo } = createPayoutScene(service)
 
 /** A business that pays a new beneficiary so much without an approval. */
-async function limitedTo(newBeneficiaryMaxMinor: bigint): Promise<string> {
-  const { id } = await service.business()
-  await pay(service, await openAccount(service, id), 1_000_000n)
-  await settleAll(service, id, 1n)
-  const policy = { businessId: id, coolDownHours: 24, newBeneficiaryMaxMinor }
-  await payouts().updatePayoutPolicy({ policy })
-  return id
-}
-
-async function request(businessId: string, amountMinor: bigint) {
-  const { resolution } = await payouts().resolveAccountName({ businessId, ...ADA })
-  const details = { businessId, reference: fresh('payout'), amountMinor, beneficiary: ADA }
-  return (await payouts().createPayout({ ...details, resolution })).payout!
-}
-
-async function approver() {
-  const scopes = ['payouts:approve']
-  const { secret } = await service.client(AdminService).issueToken({ name: 'approver', scopes })
-  return service.client(PayoutService, secret)
-}
+const limitedTo = (newBeneficiaryMaxMinor: bigint) =>
+  funded(undefined, { coolDownHours: 24, newBeneficiaryMaxMinor })
 
 /** Makes what a business has used so far older by two days. */
 const waitTwoDays = (businessId: string) =>
@@ -69,13 +44,7 @@ test('a beneficiary is new for a day after the approval of its first payout', as
 
 test('a beneficiary is new for a day after the approval of the first batch that pays it, twice even', async () => {
   const businessId = await limitedTo(0n)
-  const { beneficiary } = await payouts().resolveAccountName({ businessId, ...ADA })
-  const items = ['a', 'b'].map((reference) => ({
-    ...{ reference, amountMinor: 100n, beneficiary: beneficiary! },
-  }))
-  const { batch } = await payouts().createPayouts({ businessId, reference: fresh('batch'), items })
-  const key = { businessId, batchId: batch!.id }
-  await waitUntil(async () => (await payouts().getBatch(key)).batch?.approvalCount === 2)
+  const key = await batchOfTwo(businessId)
   expect((await payouts().listBeneficiaries({ businessId })).beneficiaries).toEqual([])
   await (await approver()).approveBatch(key)
   expect((await request(businessId, 1n)).status).toBe(PayoutStatus.PENDING_APPROVAL)

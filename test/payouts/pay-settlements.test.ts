@@ -1,27 +1,20 @@
-import { ConnectError } from '@connectrpc/connect'
 import { describe, expect, it, test } from 'vitest'
-import { ErrorInfoSchema } from '../../gen/google/rpc/error_details_pb.ts'
-import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { type Payout, PayoutPurpose, PayoutStatus } from '../../gen/inflow/payout/v1/payout_pb.ts'
-import { PayoutService } from '../../gen/inflow/payout/v1/payout_service_pb.ts'
+import { PayoutDecision, PayoutService } from '../../gen/inflow/payout/v1/payout_service_pb.ts'
 import { SessionService } from '../../gen/inflow/session/v1/session_service_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
-import { nuban } from '../../src/banks/nuban.ts'
 import { MAGIC_ACCOUNTS } from '../../src/banks/sandbox.ts'
 import { HOUR_MS } from '../../src/core/durations.ts'
 import { countRefusedSettlements, payableOf } from '../../src/payouts/pay-settlements.ts'
 import { openAccount, pay, settleAll } from '../overview/scene.ts'
-import { useService } from '../support/service.ts'
+import { issueToken, useService } from '../support/service.ts'
 import { browserClient, signIn } from '../support/sign-in.ts'
 import { waitUntil } from '../support/wait-for.ts'
+import { ADA, accountAt, createPayoutScene, reasonOf } from './scene.ts'
 
 const service = useService()
-const payouts = () => service.client(PayoutService)
-
-const account = (serial: number | string, accountName = '') => {
-  return { bankCode: '058', accountNumber: nuban('058', Number(serial)), accountName }
-}
+const { payouts, availableOf, restored } = createPayoutScene(service)
 
 /** Settles a payment of a business with these rules. @returns the settlement's id */
 async function settled(amountMinor: bigint, rules: object) {
@@ -35,12 +28,6 @@ async function settled(amountMinor: bigint, rules: object) {
 async function settledOf(businessId: string): Promise<string> {
   await pay(service, await openAccount(service, businessId), 300_000n)
   return settleAll(service, businessId, 1n)
-}
-
-/** A token that only reads, and only of one business. */
-async function tokenOf(businessId: string): Promise<string> {
-  const request = { name: 'own', scopes: ['read'], businessIds: [businessId] }
-  return (await service.client(AdminService).issueToken(request)).secret
 }
 
 async function shown(settlementId: string) {
@@ -61,12 +48,14 @@ async function untilListed(businessId: string, count: number, status: PayoutStat
   return found
 }
 
-const availableOf = async (businessId: string) =>
-  (await service.client(SettlementService).getBalance({ businessId })).balance?.availableMinor
-
 /** Lets the next look at a settlement, and the next day, begin at once. */
 async function nextDay(settlementId: string) {
   const { durablePool } = service.database
+  // The turn that requested the last payout stores when the next one is.
+  await waitUntil(async () => {
+    const text = 'select from settlement_payout where settlement_id = $1 and next_at <= now()'
+    return (await durablePool.query(text, [settlementId])).rowCount === 0
+  })
   await durablePool.query(
     "update payout set completed_at = completed_at - interval '1 day' where settlement_id = $1",
     [settlementId],
@@ -89,15 +78,19 @@ const isDone = (settlementId: string) =>
 describe('a settlement of a business that names an account', () => {
   it('is paid out once, less the floor and the fee', async () => {
     const rules = {
-      settleTo: account(145_700_001),
+      settleTo: ADA,
       floorMinor: 100_000n,
       fees: [{ flatMinor: 2_500n }],
     }
     const { businessId, settlementId } = await settled(1_000_000n, rules)
     const [paid] = await untilListed(businessId, 1, PayoutStatus.PAID)
     expect(paid).toMatchObject({
-      ...{ purpose: PayoutPurpose.SETTLEMENT, reference: `settlement:${settlementId}` },
-      ...{ settlementId, amountMinor: 897_500n, feeMinor: 2_500n, approvalReason: '' },
+      purpose: PayoutPurpose.SETTLEMENT,
+      reference: `settlement:${settlementId}`,
+      settlementId,
+      amountMinor: 897_500n,
+      feeMinor: 2_500n,
+      approvalReason: '',
     })
     expect(await availableOf(businessId)).toBe(100_000n)
     await nextDay(settlementId)
@@ -106,7 +99,7 @@ describe('a settlement of a business that names an account', () => {
   })
 
   it('is tried again the next day after a failure, five times in all', async () => {
-    const rules = { settleTo: account(MAGIC_ACCOUNTS.rejects) }
+    const rules = { settleTo: accountAt(MAGIC_ACCOUNTS.rejects) }
     const { businessId, settlementId } = await settled(500_000n, rules)
     for (let count = 1; count <= 5; count++) {
       const all = await untilListed(businessId, count, PayoutStatus.FAILED)
@@ -120,11 +113,8 @@ describe('a settlement of a business that names an account', () => {
   })
 
   it('needs an approval in the day after a restore, as it may have been paid before under another id', async () => {
-    const { durablePool } = service.database
-    const restored = (until: string) =>
-      durablePool.query(`update payout_sender set repeats_until = ${until}`)
-    await restored("now() + interval '1 day'")
-    const { businessId } = await settled(500_000n, { settleTo: account(145_700_001) })
+    await restored()
+    const { businessId } = await settled(500_000n, { settleTo: ADA })
     const [waiting] = await untilListed(businessId, 1, PayoutStatus.PENDING_APPROVAL)
     await restored('null')
     expect(waiting?.approvalReason).toMatch(/^the database was restored/)
@@ -132,8 +122,60 @@ describe('a settlement of a business that names an account', () => {
     await untilListed(businessId, 1, PayoutStatus.PAID)
   })
 
+  it('needs it also if it is only requested later, and one that completes after that day does not', async () => {
+    await restored()
+    const settleTo = ADA
+    const { businessId, settlementId } = await settled(500_000n, { settleTo, payoutMaxMinor: 100n })
+    await waitUntil(async () => (await shown(settlementId)).payout?.nextAt !== undefined)
+    await restored('now()')
+    await payouts().updatePayoutPolicy({ policy: { businessId, settleTo } })
+    await nextDay(settlementId)
+    const [waiting] = await untilListed(businessId, 1, PayoutStatus.PENDING_APPROVAL)
+    expect(waiting?.approvalReason).toMatch(/^the database was restored/)
+    const later = await settled(500_000n, { settleTo })
+    await untilListed(later.businessId, 1, PayoutStatus.PAID)
+  })
+
+  it('says that its last payout expired, was rejected or was sent back, and reports what no operator decided', async () => {
+    const { durablePool } = service.database
+    const counted = () => countRefusedSettlements(durablePool, Date.now() - HOUR_MS, 10)
+    const before = await counted()
+    const detailOf = async (settlementId: string) => (await shown(settlementId)).payout?.detail
+    const rules = { settleTo: ADA }
+    await restored()
+    const expired = await settled(500_000n, rules)
+    const [waiting] = await untilListed(expired.businessId, 1, PayoutStatus.PENDING_APPROVAL)
+    const rejected = await settled(500_000n, rules)
+    const [refused] = await untilListed(rejected.businessId, 1, PayoutStatus.PENDING_APPROVAL)
+    await restored('null')
+    const returned = await settled(500_000n, rules)
+    const [paid] = await untilListed(returned.businessId, 1, PayoutStatus.PAID)
+    expect(await detailOf(returned.settlementId)).toBe('')
+    expect(await counted()).toBe(before)
+
+    // The banks are asked first.
+    await waitUntil(async () => {
+      const { rowCount } = await durablePool.query(
+        'select from payout where id = any($1) and generation > 0',
+        [[waiting!.id, refused!.id]],
+      )
+      return rowCount === 2
+    })
+    await durablePool.query('update payout set expires_at = now(), next_at = now() where id = $1', [
+      waiting!.id,
+    ])
+    await untilListed(expired.businessId, 1, PayoutStatus.EXPIRED)
+    expect(await detailOf(expired.settlementId)).toBe('Its payout was not approved in time')
+    await payouts().rejectPayout({ payoutId: refused!.id })
+    expect(await detailOf(rejected.settlementId)).toBe('Its payout was rejected')
+    const decision = PayoutDecision.MARK_RETURNED
+    await payouts().resolvePayout({ payoutId: paid!.id, decision, note: 'it came back' })
+    expect(await detailOf(returned.settlementId)).toMatch(/^Its payout was sent back/)
+    expect(await counted()).toBe(before + 2)
+  })
+
   it('is not paid out if nothing is above the floor', async () => {
-    const rules = { settleTo: account(145_700_001), floorMinor: 500_000n }
+    const rules = { settleTo: ADA, floorMinor: 500_000n }
     const { businessId, settlementId } = await settled(500_000n, rules)
     await isDone(settlementId)
     expect(await list(businessId)).toEqual([])
@@ -143,7 +185,7 @@ describe('a settlement of a business that names an account', () => {
   })
 
   it('says why it is not paid out and when it is tried again, and reports to operators that it is refused', async () => {
-    const rules = { settleTo: account(145_700_001), payoutMaxMinor: 100n }
+    const rules = { settleTo: ADA, payoutMaxMinor: 100n }
     const { durablePool } = service.database
     const counted = () => countRefusedSettlements(durablePool, Date.now() - HOUR_MS, 10)
     const before = await counted()
@@ -157,7 +199,8 @@ describe('a settlement of a business that names an account', () => {
         return rows.length === 1
       })
     await refusals(1)
-    for (const token of [undefined, await tokenOf(businessId)]) {
+    const { secret } = await issueToken(service, ['read'], [businessId])
+    for (const token of [undefined, secret]) {
       const client = service.client(SettlementService, token)
       const { settlements } = await client.listSettlements({ businessId })
       expect(settlements[0]?.payout).toMatchObject({
@@ -182,12 +225,11 @@ describe('a settlement of a business that names an account', () => {
 })
 
 test('a business cancels neither what an operator requested nor what a settlement did', async () => {
-  const { durablePool } = service.database
-  await durablePool.query("update payout_sender set repeats_until = now() + interval '1 day'")
-  const rules = { settleTo: account(145_700_001), approvalAboveMinor: 0n, floorMinor: 100_000n }
+  await restored()
+  const rules = { settleTo: ADA, approvalAboveMinor: 0n, floorMinor: 100_000n }
   const { businessId } = await settled(500_000n, rules)
   await untilListed(businessId, 1, PayoutStatus.PENDING_APPROVAL)
-  await durablePool.query('update payout_sender set repeats_until = null')
+  await restored('null')
   const scopes = ['payouts']
   const { secretKey } = await service
     .client(BusinessService)
@@ -196,11 +238,14 @@ test('a business cancels neither what an operator requested nor what a settlemen
   const { urlPath } = await service.client(SessionService).createPortalLink(link)
   const cookie = await signIn(service, { code: urlPath.slice(urlPath.indexOf('#') + 1) })
   const portal = browserClient(service, PayoutService, cookie)
-  const beneficiary = account(145_700_001)
   const create = async (client: typeof portal, reference: string) => {
-    const { resolution } = await client.resolveAccountName({ businessId, ...beneficiary })
+    const { resolution } = await client.resolveAccountName({ businessId, ...ADA })
     return client.createPayout({
-      ...{ businessId, reference, amountMinor: 100n, beneficiary, resolution },
+      businessId,
+      reference,
+      amountMinor: 100n,
+      beneficiary: ADA,
+      resolution,
     })
   }
   await create(payouts(), "operator's")
@@ -220,21 +265,16 @@ test('a business cancels neither what an operator requested nor what a settlemen
 
 test('a token of a business reads the rules of the business, and not those of the installation', async () => {
   const { id: businessId } = await service.business()
-  const own = service.client(PayoutService, await tokenOf(businessId))
+  const { secret } = await issueToken(service, ['read'], [businessId])
+  const own = service.client(PayoutService, secret)
   expect((await own.getPayoutPolicy({ businessId })).policy?.businessId).toBe(businessId)
   expect(await reasonOf(own.getPayoutPolicy({}))).toBe('permission_denied')
   expect((await payouts().getPayoutPolicy({})).policy?.businessId).toBe('')
 })
 
-const reasonOf = (call: Promise<unknown>) =>
-  call.then(
-    () => 'accepted',
-    (error) => ConnectError.from(error).findDetails(ErrorInfoSchema)[0]?.reason,
-  )
-
 test('a bank states the name of the account when it is set', async () => {
   const { id: businessId } = await service.business()
-  const settleTo = account(145_700_001)
+  const settleTo = ADA
   const { policy } = await payouts().updatePayoutPolicy({ policy: { businessId, settleTo } })
   expect(policy?.settleTo?.bankCode).toBe('000013')
   expect(policy?.settleTo?.accountName).not.toBe('')
@@ -246,9 +286,8 @@ test('a bank states the name of the account when it is set', async () => {
 test('no other payout takes the reference of a settlement', async () => {
   const { id: businessId } = await service.business()
   const request = { businessId, reference: 'settlement:stl_1', amountMinor: 1n }
-  const { resolution } = await payouts().resolveAccountName({ businessId, ...account(145_700_001) })
-  const beneficiary = account(145_700_001)
-  const create = payouts().createPayout({ ...request, beneficiary, resolution })
+  const { resolution } = await payouts().resolveAccountName({ businessId, ...ADA })
+  const create = payouts().createPayout({ ...request, beneficiary: ADA, resolution })
   expect(await reasonOf(create)).toBe('validation_failed')
 })
 

@@ -1,42 +1,21 @@
-import { Code, ConnectError } from '@connectrpc/connect'
-import { describe, expect, it, test } from 'vitest'
-import { ErrorInfoSchema } from '../../gen/google/rpc/error_details_pb.ts'
+import { describe, expect, it, onTestFinished, test } from 'vitest'
 import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
-import {
-  PauseScope,
-  type Payout,
-  PayoutPurpose,
-  PayoutStatus,
-} from '../../gen/inflow/payout/v1/payout_pb.ts'
+import { PauseScope, PayoutPurpose, PayoutStatus } from '../../gen/inflow/payout/v1/payout_pb.ts'
 import { PayoutDecision, PayoutService } from '../../gen/inflow/payout/v1/payout_service_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
-import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
-import { nuban } from '../../src/banks/nuban.ts'
 import { MAGIC_ACCOUNTS } from '../../src/banks/sandbox.ts'
-import { fresh, openAccount, pay, settleAll } from '../overview/scene.ts'
-import { useService } from '../support/service.ts'
+import { fresh } from '../overview/scene.ts'
+import { lockWaits } from '../support/database.ts'
+import { startInstance } from '../support/instance.ts'
+import { issueToken, useService } from '../support/service.ts'
 import { waitUntil } from '../support/wait-for.ts'
+import { ADA, accountAt, createPayoutScene, LOST, reasonOf } from './scene.ts'
 
 const service = useService()
-const payouts = () => service.client(PayoutService)
+const { payouts, funded, paid, until, discrepancies } = createPayoutScene(service)
 const balances = () => service.client(SettlementService)
-
-/** An account of Guaranty Trust Bank. */
-const ADA = { bankCode: '058', accountNumber: nuban('058', 145_700_001), accountName: '' }
-
-/** An account of the same bank that makes a transfer of the sandbox go wrong. */
-const magic = (digits: string) => ({ ...ADA, accountNumber: nuban('058', Number(digits)) })
-
-/** A business with money that is available, in kobo. */
-async function funded(availableMinor = 1_000_000n): Promise<string> {
-  const business = await service.business()
-  const account = await openAccount(service, business.id)
-  await pay(service, account, availableMinor)
-  await settleAll(service, business.id, 1n)
-  return business.id
-}
 
 async function balanceOf(businessId: string) {
   const { balance } = await balances().getBalance({ businessId })
@@ -45,15 +24,6 @@ async function balanceOf(businessId: string) {
     reserved: balance?.reservedMinor,
     fees: balance?.feesMinor,
   }
-}
-
-async function until(payoutId: string, ...statuses: PayoutStatus[]): Promise<Payout> {
-  let found: Payout | undefined
-  await waitUntil(async () => {
-    found = (await payouts().getPayout({ payoutId })).payout
-    return found !== undefined && statuses.includes(found.status)
-  })
-  return found!
 }
 
 /** Requests a payout to an account whose name is resolved first. */
@@ -68,29 +38,13 @@ async function request(
   return { details, ...(await client.createPayout(details)) }
 }
 
-const faultOf = (call: Promise<unknown>) =>
-  call.then(
-    () => 'accepted',
-    (error) => ConnectError.from(error).findDetails(ErrorInfoSchema)[0]?.reason,
-  )
-
 /** The kinds of the events of a business from its first payout on. */
 async function payoutEvents(businessId: string) {
   const { events } = await service.client(EventService).listEvents({ businessId, limit: 200 })
   return events.flatMap(({ kind, payload }) => (payload.case === 'payout' ? [kind] : []))
 }
 
-/** What `inflow ledger verify` finds. */
-async function discrepancies() {
-  const found: string[] = []
-  for await (const part of balances().verifyLedger({})) {
-    found.push(...part.discrepancies.map(({ subject, problem }) => `${subject} ${problem}`))
-  }
-  return found
-}
-
-const token = async (...scopes: string[]) =>
-  (await service.client(AdminService).issueToken({ name: 'operator', scopes })).secret
+const token = async (...scopes: string[]) => (await issueToken(service, scopes)).secret
 
 test('pays a beneficiary whose name was resolved, and moves the money once', async () => {
   const businessId = await funded()
@@ -103,7 +57,7 @@ test('pays a beneficiary whose name was resolved, and moves the money once', asy
   const replay = await payouts().createPayout(details)
   expect(replay).toMatchObject({ replayed: true, payout: { id: payout!.id } })
   const other = payouts().createPayout({ ...details, amountMinor: 1n })
-  expect(await faultOf(other)).toBe('duplicate_reference')
+  expect(await reasonOf(other)).toBe('duplicate_reference')
   await waitUntil(async () => (await payoutEvents(businessId)).length === 2)
   expect(await payoutEvents(businessId)).toEqual(['PAYOUT_REQUESTED', 'PAYOUT_PAID'])
   const { steps } = await payouts().getPayout({ payoutId: payout!.id })
@@ -136,9 +90,12 @@ test('requests at once never take more than is available', async () => {
   const businessId = await funded(1_000_000n)
   const { resolution } = await payouts().resolveAccountName({ businessId, ...ADA })
   const requests = Array.from({ length: 20 }, (_, index) =>
-    faultOf(
+    reasonOf(
       payouts().createPayout({
-        ...{ businessId, reference: `r${index}`, amountMinor: 300_000n, beneficiary: ADA },
+        businessId,
+        reference: `r${index}`,
+        amountMinor: 300_000n,
+        beneficiary: ADA,
         resolution,
       }),
     ),
@@ -153,7 +110,7 @@ test('requests at once never take more than is available', async () => {
 describe('what the bank does', () => {
   it('gives the money back once if the bank refuses', async () => {
     const businessId = await funded()
-    const { payout } = await request(businessId, { account: magic(MAGIC_ACCOUNTS.rejects) })
+    const { payout } = await request(businessId, { account: accountAt(MAGIC_ACCOUNTS.rejects) })
     const failed = await until(payout!.id, PayoutStatus.FAILED)
     expect(failed.failureReason).toBe('beneficiary_rejected')
     expect(await balanceOf(businessId)).toMatchObject({ available: 1_000_000n, reserved: 0n })
@@ -163,25 +120,27 @@ describe('what the bank does', () => {
 
   it('only asks about a payout whose result is unknown, until the bank states it', async () => {
     const businessId = await funded()
-    const { payout } = await request(businessId, { account: magic(MAGIC_ACCOUNTS.timesOut) })
-    await until(payout!.id, PayoutStatus.UNKNOWN)
-    expect(await balanceOf(businessId)).toMatchObject({ available: 600_000n, reserved: 400_000n })
+    const { payout } = await request(businessId, { account: accountAt(MAGIC_ACCOUNTS.timesOut) })
     await until(payout!.id, PayoutStatus.PAID)
+    const { steps } = await payouts().getPayout({ payoutId: payout!.id })
+    expect(new Set(steps.map(({ status }) => status))).toContain(PayoutStatus.UNKNOWN)
     expect(await balanceOf(businessId)).toMatchObject({ available: 600_000n, reserved: 0n })
   })
 
   it('sends a payout that the bank never saw again only after its window, by an operator', async () => {
-    const businessId = await funded()
-    const account = magic(MAGIC_ACCOUNTS.getsLost)
+    const businessId = await funded(undefined, { approvalAboveMinor: 0n })
     const asker = await token('payouts:write', 'payouts:approve')
-    const { payout } = await request(businessId, { account }, asker)
+    const { payout } = await request(businessId, { account: LOST }, asker)
     const payoutId = payout!.id
+    await payouts().approvePayout({ payoutId })
     await until(payoutId, PayoutStatus.UNKNOWN)
     const resend = { payoutId, decision: PayoutDecision.RESEND, note: 'not in their books' }
-    expect(await faultOf(payouts().resolvePayout(resend))).toBe('resend_not_safe')
+    expect(await reasonOf(payouts().resolvePayout(resend))).toBe('resend_not_safe')
     await until(payoutId, PayoutStatus.MANUAL_REVIEW)
     const cancel = payouts().cancelPayout({ payoutId })
-    expect(await faultOf(cancel)).toBe('payout_not_pending')
+    expect(await reasonOf(cancel)).toBe('payout_not_pending')
+    const byAsker = service.client(PayoutService, asker)
+    expect(await reasonOf(byAsker.resolvePayout(resend))).toBe('own_payout')
     const resent = await payouts().resolvePayout(resend)
     expect(resent.payout).toMatchObject({
       status: PayoutStatus.APPROVED,
@@ -189,12 +148,24 @@ describe('what the bank does', () => {
     })
     await until(payoutId, PayoutStatus.UNKNOWN, PayoutStatus.MANUAL_REVIEW)
     const failed = { payoutId, decision: PayoutDecision.MARK_FAILED, note: 'confirmed by letter' }
-    const own = service.client(PayoutService, asker).resolvePayout(failed)
-    expect(await faultOf(own)).toBe('own_payout')
+    expect(await reasonOf(byAsker.resolvePayout(failed))).toBe('own_payout')
     await payouts().resolvePayout(failed)
     expect(await balanceOf(businessId)).toMatchObject({ available: 1_000_000n, reserved: 0n })
     expect(await discrepancies()).toEqual([])
   })
+})
+
+test('responses have a payout as it is stored, though the database has a clock of its own', async () => {
+  const businessId = await funded(1_000_000n, { approvalAboveMinor: 1n })
+  const stored = async (payoutId: string) => (await payouts().getPayout({ payoutId })).payout
+  for (let i = 0; i < 5; i++) {
+    const { payout: requested } = await request(businessId, { amountMinor: 100n })
+    const payoutId = requested!.id
+    expect(await stored(payoutId)).toEqual(requested)
+    const end = i % 2 === 0 ? payouts().cancelPayout : payouts().rejectPayout
+    const { payout: ended } = await end({ payoutId })
+    expect(await stored(payoutId)).toEqual(ended)
+  }
 })
 
 describe('approvals', () => {
@@ -210,7 +181,7 @@ describe('approvals', () => {
     })
     const payoutId = payout!.id
     const own = service.client(PayoutService, asker).approvePayout({ payoutId })
-    expect(await faultOf(own)).toBe('own_payout')
+    expect(await reasonOf(own)).toBe('own_payout')
     const approver = service.client(PayoutService, await token('payouts:approve'))
     await approver.approvePayout({ payoutId, note: 'checked' })
     await until(payoutId, PayoutStatus.PAID)
@@ -231,35 +202,7 @@ describe('approvals', () => {
       (await request(businessId, { amountMinor, account })).payout?.status
     expect(await statusOf(300_000n)).toBe(PayoutStatus.APPROVED)
     expect(await statusOf(200_001n)).toBe(PayoutStatus.PENDING_APPROVAL)
-    expect(await statusOf(300_000n, magic('145700002'))).toBe(PayoutStatus.APPROVED)
-  })
-
-  it('leaves what a bank has not stated to operators, not to a token of the business', async () => {
-    const businessId = await funded()
-    const { payout } = await request(businessId)
-    const payoutId = (await until(payout!.id, PayoutStatus.PAID)).id
-    const own = await service.client(AdminService).issueToken({
-      ...{ name: 'portal', scopes: ['payouts:approve'], businessIds: [businessId] },
-    })
-    const returned = { payoutId, decision: PayoutDecision.MARK_RETURNED, note: 'we have it again' }
-    const decide = service.client(PayoutService, own.secret).resolvePayout(returned)
-    await expect(decide).rejects.toMatchObject({ code: Code.PermissionDenied })
-    expect(await balanceOf(businessId)).toMatchObject({ available: 600_000n })
-  })
-
-  it('gives the money back if it is refused', async () => {
-    const businessId = await funded()
-    await payouts().updatePayoutPolicy({ policy: { businessId, approvalAboveMinor: 0n } })
-    const { payout } = await request(businessId)
-    await payouts().rejectPayout({ payoutId: payout!.id, note: 'who is that?' })
-    expect(await balanceOf(businessId)).toMatchObject({ available: 1_000_000n, reserved: 0n })
-    const approve = payouts().approvePayout({ payoutId: payout!.id })
-    expect(await faultOf(approve)).toBe('own_payout')
-    const { payout: other } = await request(businessId)
-    const approver = service.client(PayoutService, await token('payouts:approve'))
-    await approver.rejectPayout({ payoutId: other!.id })
-    const repeat = approver.approvePayout({ payoutId: other!.id })
-    expect(await faultOf(repeat)).toBe('payout_not_pending')
+    expect(await statusOf(300_000n, accountAt('145700002'))).toBe(PayoutStatus.APPROVED)
   })
 })
 
@@ -275,32 +218,100 @@ test('a pause stops payouts at once, and a resume sends what waited', async () =
   await until(payout!.id, PayoutStatus.PAID)
   const target = { scope: PauseScope.BUSINESS, businessId }
   await payouts().pausePayouts({ ...target, reason: 'frozen' })
-  expect(await faultOf(request(businessId, { amountMinor: 1n }))).toBe('payouts_paused')
+  expect(await reasonOf(request(businessId, { amountMinor: 1n }))).toBe('payouts_paused')
   await payouts().resumePayouts(target)
 })
 
+test('a resume also sends what a claim was postponing meanwhile', async () => {
+  const pool = service.database.durablePool
+  const target = { scope: PauseScope.GLOBAL }
+  await payouts().pausePayouts({ ...target, reason: 'drill' })
+  const { payout } = await request(await funded())
+  const isPostponed = async () => {
+    const { rowCount } = await pool.query(
+      "select from payout where id = $1 and status = 'APPROVED' and next_at > now()",
+      [payout!.id],
+    )
+    return rowCount === 1
+  }
+  await waitUntil(isPostponed)
+  // The claim has read the pause, and waits to postpone the payout.
+  const client = await pool.connect()
+  onTestFinished(() => client.release(true))
+  await client.query('begin; lock table payout_step in share mode')
+  await pool.query('update payout set next_at = now() where id = $1', [payout!.id])
+  const waiting = async (count: number) => (await lockWaits(pool)) >= count
+  await waitUntil(() => waiting(1))
+  const resuming = payouts().resumePayouts(target)
+  await Promise.race([resuming, waitUntil(() => waiting(2))])
+  await client.query('rollback')
+  await resuming
+  // Waits for the claim.
+  await pool.query('select from payout where id = $1 for update', [payout!.id])
+  expect(await isPostponed()).toBe(false)
+  await until(payout!.id, PayoutStatus.PAID)
+})
+
+test('once a pause returns, no instance claims anything that it stops, also if it was claiming meanwhile', async () => {
+  const other = await startInstance(service.url)
+  onTestFinished(() => other.close())
+  const pool = service.database.durablePool
+  // The banks are not asked about those of other tests meanwhile.
+  await pool.query(
+    `update payout set next_at = now() + interval '1 day' where status in ('UNKNOWN', 'MANUAL_REVIEW')`,
+  )
+  const businessId = await funded()
+  const target = { scope: PauseScope.GLOBAL }
+  const pause = (at: Pick<typeof other, 'client'>) =>
+    at.client(PayoutService).pausePayouts({ ...target, reason: 'drill' })
+  onTestFinished(async () => void (await payouts().resumePayouts(target)))
+  await pause(service)
+  const untilWaiting = ({ payout }: Awaited<ReturnType<typeof request>>) =>
+    waitUntil(async () => {
+      const { detail } = (await payouts().getPayout({ payoutId: payout!.id })).payout!
+      return detail === 'waits: all payouts are paused'
+    })
+  const first = await request(businessId, { amountMinor: 100n })
+  await untilWaiting(first)
+  // Claims read the pauses, and then wait to write their step.
+  const client = await pool.connect()
+  onTestFinished(() => client.release(true))
+  await client.query('begin; lock table payout_step in share mode')
+  await payouts().resumePayouts(target)
+  await waitUntil(async () => (await lockWaits(pool, 'payout_step')) > 0)
+  const pausing = pause(other)
+  await waitUntil(async () => (await pool.query('select from payout_pause')).rowCount === 1)
+  await client.query('rollback')
+  await pausing
+  const claimed = async () => {
+    const { rows } = await pool.query<{ ids: string[] }>(
+      "select array(select payout_id from payout_step where status = 'SUBMITTING' order by 1) as ids",
+    )
+    return rows[0]!.ids
+  }
+  const atReturn = await claimed()
+  expect(atReturn).toContain(first.payout!.id)
+  const later = await Promise.all(
+    [1n, 2n, 3n].map((amountMinor) => request(businessId, { amountMinor })),
+  )
+  for (const each of later) await untilWaiting(each)
+  expect(await claimed()).toEqual(atReturn)
+})
+
 test('refunds of a settled payment together never exceed it', async () => {
-  const business = await service.business()
-  const account = await openAccount(service, business.id)
-  const { transaction } = await service.client(TransactionService).recordPayment({
-    ...{ bank: Bank.BANK_9PSB, accountNumber: account.accountNumber, amountMinor: 500_000n },
-    sessionId: fresh('session'),
-    payer: { name: 'BOLA ADE', accountNumber: ADA.accountNumber, bankCode: '000013' },
-  })
-  const transactionId = transaction!.id
-  await settleAll(service, business.id, 1n)
+  const { transactionId, businessId } = await paid()
   const first = await payouts().refundTransaction({ transactionId, amountMinor: 200_000n })
   expect(first.refundableMinor).toBe(300_000n)
   await until(first.payout!.id, PayoutStatus.PAID)
   const tooMuch = payouts().refundTransaction({ transactionId, amountMinor: 300_001n })
-  expect(await faultOf(tooMuch)).toBe('refund_exceeds_payment')
+  expect(await reasonOf(tooMuch)).toBe('refund_exceeds_payment')
   const rest = await payouts().refundTransaction({ transactionId })
   expect(rest.payout).toMatchObject({ amountMinor: 300_000n, purpose: PayoutPurpose.REFUND })
   const reverse = service
     .client(TransactionService)
     .reverseTransaction({ transactionId, reason: 'sent twice' })
-  expect(await faultOf(reverse)).toBe('not_reversible')
+  expect(await reasonOf(reverse)).toBe('not_reversible')
   await until(rest.payout!.id, PayoutStatus.PAID)
-  expect(await balanceOf(business.id)).toMatchObject({ available: 0n, reserved: 0n })
+  expect(await balanceOf(businessId)).toMatchObject({ available: 0n, reserved: 0n })
   expect(await discrepancies()).toEqual([])
 })

@@ -13,7 +13,10 @@ import {
 } from '../../src/payouts/policy.ts'
 
 const band = (more: Partial<FeeBand>): FeeBand => ({
-  ...{ upToMinor: 0n, flatMinor: 0n, basisPoints: 0, capMinor: 0n },
+  upToMinor: 0n,
+  flatMinor: 0n,
+  basisPoints: 0,
+  capMinor: 0n,
   ...more,
 })
 const policyWith = (more: Partial<PayoutPolicy>): PayoutPolicy => ({ ...DEFAULT_POLICY, ...more })
@@ -45,7 +48,10 @@ describe('the fee', () => {
   test('rounds half a kobo up', () => {
     const fees = [band({ basisPoints: 1 })]
     expect([4_999n, 5_000n, 14_999n, 15_000n].map((minor) => feeOf(fees, minor))).toEqual([
-      ...[0n, 1n, 1n, 2n],
+      0n,
+      1n,
+      1n,
+      2n,
     ])
   })
 

@@ -15,8 +15,10 @@ import { SYSTEM } from '../support/operator.ts'
 
 /** An account of Guaranty Trust Bank. */
 const ACCOUNT = {
-  ...{ bankCode: '058', accountNumber: nuban('058', 145_700_001) },
-  ...{ accountName: '', field: 'beneficiary' },
+  bankCode: '058',
+  accountNumber: nuban('058', 145_700_001),
+  accountName: '',
+  field: 'beneficiary',
 }
 
 /** Businesses that split, settle and refund payments; nothing sends their payouts but the test. */
@@ -42,7 +44,7 @@ export function createRefundScene(database: Database) {
     context,
     /** Requests a refund, which awaits approval. @param amountMinor 0: all that is left */
     async refund(transactionId: string, amountMinor = 0n): Promise<Payout> {
-      const request = { ...{ transactionId, amountMinor, account: ACCOUNT }, amountField: 'amount' }
+      const request = { transactionId, amountMinor, account: ACCOUNT, amountField: 'amount' }
       const result = await refundTransaction(
         context,
         { ...request, reason: '', reference: '' },

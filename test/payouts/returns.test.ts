@@ -1,9 +1,6 @@
-import { ConnectError } from '@connectrpc/connect'
 import { expect, test } from 'vitest'
-import { ErrorInfoSchema } from '../../gen/google/rpc/error_details_pb.ts'
 import { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
 import { PayoutStatus } from '../../gen/inflow/payout/v1/payout_pb.ts'
-import { PayoutService } from '../../gen/inflow/payout/v1/payout_service_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { HeldPaymentService } from '../../gen/inflow/transaction/v1/held_payment_service_pb.ts'
 import { HoldState, TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
@@ -11,12 +8,17 @@ import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { nuban } from '../../src/banks/nuban.ts'
 import { MAGIC_ACCOUNTS } from '../../src/banks/sandbox.ts'
+import { createReversePayment } from '../../src/notifications/process-notification.ts'
+import { findPaidReturn } from '../../src/payouts/refund-transaction.ts'
 import { fresh, openShop } from '../overview/scene.ts'
+import { SYSTEM } from '../support/operator.ts'
+import { createTestRuntime } from '../support/runtime.ts'
 import { useService } from '../support/service.ts'
 import { waitUntil } from '../support/wait-for.ts'
+import { createPayoutScene, payerAt, reasonOf } from './scene.ts'
 
 const service = useService()
-const payouts = () => service.client(PayoutService)
+const { payouts, until, discrepancies } = createPayoutScene(service)
 const held = () => service.client(HeldPaymentService)
 
 /** A payment of the wrong amount by an account of Guaranty Trust Bank. */
@@ -25,32 +27,18 @@ async function heldPayment(payerSerial: number) {
     terms: { amountMinor: 100_000n },
   })
   const { transaction } = await service.client(TransactionService).recordPayment({
-    ...{ bank: Bank.BANK_9PSB, accountNumber, amountMinor: 60_000n, sessionId: fresh('session') },
-    payer: { name: 'BOLA ADE', accountNumber: nuban('058', payerSerial), bankCode: '000013' },
+    bank: Bank.BANK_9PSB,
+    accountNumber,
+    amountMinor: 60_000n,
+    sessionId: fresh('session'),
+    payer: payerAt(nuban('058', payerSerial)),
   })
   const { id: transactionId, sessionId } = transaction!
   return { transactionId, key: { businessId, sessionId } }
 }
 
-const reasonOf = (call: Promise<unknown>) =>
-  call.then(
-    () => 'accepted',
-    (error) => ConnectError.from(error).findDetails(ErrorInfoSchema)[0]?.reason,
-  )
-
-const until = (payoutId: string, status: PayoutStatus) =>
-  waitUntil(async () => (await payouts().getPayout({ payoutId })).payout?.status === status)
-
 async function stateOf(key: { readonly businessId: string; readonly sessionId: string }) {
   return (await service.client(TransactionService).getTransaction(key)).transaction
-}
-
-async function discrepancies() {
-  const found: string[] = []
-  for await (const part of service.client(SettlementService).verifyLedger({})) {
-    found.push(...part.discrepancies.map(({ subject, problem }) => `${subject} ${problem}`))
-  }
-  return found
 }
 
 test('a refund of a held payment whose return was requested completes the return', async () => {
@@ -75,6 +63,15 @@ test('a refund of a held payment whose return was requested completes the return
   expect(after?.status).toBe(TransactionStatus.REVERSED)
   expect(after?.reversal?.reason).toBe(`returned by the payout ${payout!.id}`)
   expect(await reasonOf(payouts().refundTransaction({ transactionId }))).toBe('not_refundable')
+  // The bank reverses it, too: its money has left twice.
+  const reverseByBank = createReversePayment(createTestRuntime(service.database), {
+    isSimulated: () => true,
+    findPaidReturn: (id) => findPaidReturn(service.database.durablePool, id),
+    actor: SYSTEM,
+  })
+  expect(await reverseByBank('9PSB', key.sessionId, '')).toEqual({
+    refused: `${transactionId}: the payout ${payout!.id} returned it`,
+  })
   // A caller that did not get the response repeats the request.
   const repeated = await payouts().refundTransaction(request)
   expect(repeated).toMatchObject({

@@ -1,13 +1,10 @@
-import { Code, ConnectError } from '@connectrpc/connect'
+import { Code } from '@connectrpc/connect'
 import { afterEach, describe, expect, test } from 'vitest'
-import { ErrorInfoSchema } from '../../gen/google/rpc/error_details_pb.ts'
-import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
 import { OverviewService } from '../../gen/inflow/overview/v1/overview_service_pb.ts'
 import { PauseScope, PayoutPurpose, PayoutStatus } from '../../gen/inflow/payout/v1/payout_pb.ts'
 import { PayoutDecision, PayoutService } from '../../gen/inflow/payout/v1/payout_service_pb.ts'
 import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
-import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import {
   RecordOutcome,
@@ -15,14 +12,18 @@ import {
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { nuban } from '../../src/banks/nuban.ts'
-import { MAGIC_ACCOUNTS } from '../../src/banks/sandbox.ts'
+import { MAGIC_ACCOUNTS, simulatedName } from '../../src/banks/sandbox.ts'
+import { createReversePayment } from '../../src/notifications/process-notification.ts'
 import { bankReferenceOf } from '../../src/payouts/payout.ts'
 import { fresh, nameOf, openShop, type Shop } from '../overview/scene.ts'
-import { useService } from '../support/service.ts'
-import { waitUntil } from '../support/wait-for.ts'
+import { tamper } from '../support/database.ts'
+import { SYSTEM } from '../support/operator.ts'
+import { createTestRuntime } from '../support/runtime.ts'
+import { issueToken, useService } from '../support/service.ts'
+import { createPayoutScene, payerAt, reasonOf } from './scene.ts'
 
 const service = useService()
-const payouts = () => service.client(PayoutService)
+const { payouts, until, approver, discrepancies, restored } = createPayoutScene(service)
 const reconciliation = () => service.client(ReconciliationService)
 const database = () => service.database.durablePool
 
@@ -40,19 +41,24 @@ interface Report {
   readonly accountNumber: string
   readonly amountMinor: bigint
   readonly payerAccount: string
+  /** The holder of the account unless given. */
+  readonly payerName: string
   readonly status: TransactionStatus
 }
 
 async function report(details: Partial<Report> = {}) {
-  const { payerAccount = PAYER, ...rest } = details
+  const { payerAccount = PAYER, payerName, ...rest } = details
   const reported = {
-    ...{ sessionId: fresh('session'), accountNumber: '3999999999', amountMinor: 60_000n },
+    sessionId: fresh('session'),
+    accountNumber: '3999999999',
+    amountMinor: 60_000n,
     status: TransactionStatus.SUCCESS,
     ...rest,
   }
-  const payer = { name: 'BOLA ADE', accountNumber: payerAccount, bankCode: '000013' }
+  const payer = { ...payerAt(payerAccount), name: payerName ?? simulatedName(payerAccount) }
   const { outcome } = await service.client(TransactionService).recordPayment({
-    ...{ bank: Bank.BANK_9PSB, payer },
+    bank: Bank.BANK_9PSB,
+    payer,
     ...reported,
   })
   return { ...reported, outcome }
@@ -84,13 +90,13 @@ const isListed = async (id: string) =>
 
 const refund = (unmatchedPaymentId: string, beneficiary?: typeof OTHER) =>
   payouts().refundUnmatchedPayment({
-    ...{ unmatchedPaymentId, reason: 'the payer mistyped' },
+    unmatchedPaymentId,
+    reason: 'the payer mistyped',
     ...(beneficiary && { beneficiary }),
   })
 
 /** Changes rows as no statement of the service can. */
-const unguarded = (text: string) =>
-  database().query(`begin; set local session_replication_role = replica; ${text}; commit`)
+const unguarded = (text: string) => tamper(database(), text)
 
 /** An account gets a number that payments arrived for. */
 const renumber = (reference: string, accountNumber: string) =>
@@ -101,30 +107,6 @@ const renumber = (reference: string, accountNumber: string) =>
 
 const assign = (unmatchedPaymentId: string, { businessId, reference }: Shop) =>
   reconciliation().assignUnmatchedPayment({ unmatchedPaymentId, businessId, reference })
-
-const reasonOf = (call: Promise<unknown>) =>
-  call.then(
-    () => 'accepted',
-    (error) => ConnectError.from(error).findDetails(ErrorInfoSchema)[0]?.reason,
-  )
-
-const until = (payoutId: string, status: PayoutStatus) =>
-  waitUntil(async () => (await payouts().getPayout({ payoutId })).payout?.status === status)
-
-async function token(scopes: readonly string[], businessIds: readonly string[] = []) {
-  const request = { name: fresh('token'), scopes: [...scopes], businessIds: [...businessIds] }
-  return (await service.client(AdminService).issueToken(request)).secret
-}
-
-const approver = async () => service.client(PayoutService, await token(['read', 'payouts:approve']))
-
-async function discrepancies() {
-  const found: string[] = []
-  for await (const part of service.client(SettlementService).verifyLedger({})) {
-    found.push(...part.discrepancies.map(({ subject, problem }) => `${subject} ${problem}`))
-  }
-  return found
-}
 
 const pause = () => payouts().pausePayouts({ scope: PauseScope.GLOBAL, reason: 'drill' })
 const resume = () => payouts().resumePayouts({ scope: PauseScope.GLOBAL })
@@ -141,9 +123,16 @@ describe('the return of an unmatched payment', () => {
     const { payout, replayed } = await refund(id)
     expect(replayed).toBe(false)
     expect(payout).toMatchObject({
-      ...{ businessId: '', live: true, purpose: PayoutPurpose.REFUND, amountMinor: 60_000n },
-      ...{ feeMinor: 0n, dutyMinor: 0n, unmatchedPaymentId: id, refundedSessionId: sessionId },
-      ...{ transactionId: '', beneficiary: { accountNumber: PAYER, bankCode: '000013' } },
+      businessId: '',
+      live: true,
+      purpose: PayoutPurpose.REFUND,
+      amountMinor: 60_000n,
+      feeMinor: 0n,
+      dutyMinor: 0n,
+      unmatchedPaymentId: id,
+      refundedSessionId: sessionId,
+      transactionId: '',
+      beneficiary: { accountNumber: PAYER, bankCode: '000013' },
     })
     const state = { payoutId: payout!.id, note: 'the payer mistyped' }
     expect(await stateOf(id)).toEqual({ ...state, resolution: 'RETURNING' })
@@ -193,7 +182,8 @@ describe('the return of an unmatched payment', () => {
     const { id, sessionId } = await arrive()
     const { payout } = await refund(id, OTHER)
     const payoutId = payout!.id
-    const portal = await token(['read', 'payouts:write', 'payouts:approve'], [businessId])
+    const scopes = ['read', 'payouts:write', 'payouts:approve']
+    const { secret: portal } = await issueToken(service, scopes, [businessId])
     const writer = service.client(PayoutService, portal)
     await expect(writer.getPayout({ payoutId })).rejects.toMatchObject({ code: Code.NotFound })
     expect((await writer.listPayouts({})).payouts).toEqual([])
@@ -268,6 +258,22 @@ describe('the return of an unmatched payment', () => {
     }
   })
 
+  test('is named if the bank reverses the payment, too, whose money may then leave twice', async () => {
+    const { id, sessionId } = await arrive()
+    const reverseByBank = createReversePayment(createTestRuntime(service.database), {
+      isSimulated: () => true,
+      findPaidReturn: async () => undefined,
+      actor: SYSTEM,
+    })
+    await pause()
+    const { payout } = await refund(id)
+    const refused = { refused: `${id}: the payout ${payout!.id} returns it` }
+    expect(await reverseByBank('9PSB', sessionId, '')).toEqual(refused)
+    await resume()
+    await until(payout!.id, PayoutStatus.PAID)
+    expect(await reverseByBank('9PSB', sessionId, '')).toEqual(refused)
+  })
+
   test('is not a note of a return outside Inflow, and neither follows the other', async () => {
     await pause()
     const returned = await arrive()
@@ -299,7 +305,7 @@ describe('the return of an unmatched payment', () => {
   test('goes to another account if the bank hid the payer, once another person approves', async () => {
     const { id } = await arrive({ payerAccount: '' })
     expect(await reasonOf(refund(id))).toBe('validation_failed')
-    const asker = await token(['payouts:write', 'payouts:approve'])
+    const { secret: asker } = await issueToken(service, ['payouts:write', 'payouts:approve'])
     const { payout } = await service
       .client(PayoutService, asker)
       .refundUnmatchedPayment({ unmatchedPaymentId: id, beneficiary: OTHER })
@@ -315,6 +321,17 @@ describe('the return of an unmatched payment', () => {
     expect((await stateOf(id)).resolution).toBe('RETURNED')
   })
 
+  test('needs an approval if the bank states another name of the account than that of the payer', async () => {
+    const { id } = await arrive({ payerName: 'BOLA ADE' })
+    const { payout } = await refund(id)
+    expect(payout).toMatchObject({
+      status: PayoutStatus.PENDING_APPROVAL,
+      approvalReason: 'the bank states another name than the payer’s',
+    })
+    await (await approver()).approvePayout({ payoutId: payout!.id })
+    await until(payout!.id, PayoutStatus.PAID)
+  })
+
   test('keeps to the rules of the installation', async () => {
     const large = await arrive({ amountMinor: 10_000_001n, payerAccount: nuban('058', 7) })
     const { payout } = await refund(large.id)
@@ -328,6 +345,17 @@ describe('the return of an unmatched payment', () => {
     const again = await refund(id)
     expect(again.payout!.approvalReason).toBe('more than 0.00 naira')
     await payouts().cancelPayout({ payoutId: again.payout!.id })
+    await payouts().updatePayoutPolicy({ policy: {} })
+  })
+
+  test('keeps to the default cool-down if the first rules of the installation change only a limit', async () => {
+    await service.database.durablePool.query("delete from payout_policy where business_id = ''")
+    const { policy } = await payouts().getPayoutPolicy({})
+    await payouts().updatePayoutPolicy({ policy: { ...policy!, payoutMaxMinor: 50_000_000n } })
+    const large = await arrive({ amountMinor: 10_000_001n, payerAccount: nuban('058', 8) })
+    const { payout } = await refund(large.id)
+    expect(payout!.approvalReason).toContain('to a beneficiary that is new')
+    await payouts().cancelPayout({ payoutId: payout!.id })
     await payouts().updatePayoutPolicy({ policy: {} })
   })
 })
@@ -353,7 +381,9 @@ describe('a return that was not paid', () => {
         await (await approver()).approvePayout({ payoutId })
         await until(payoutId, PayoutStatus.PAID)
         return (await approver()).resolvePayout({
-          ...{ payoutId, decision: PayoutDecision.MARK_RETURNED, note: 'seen at the bank' },
+          payoutId,
+          decision: PayoutDecision.MARK_RETURNED,
+          note: 'seen at the bank',
         })
       default:
         return (await approver()).approvePayout({ payoutId })
@@ -387,10 +417,12 @@ describe('a return that was not paid', () => {
   test('keeps the payment while the bank has not stated the result', async () => {
     const { id } = await arrive({ payerAccount: magic(MAGIC_ACCOUNTS.getsLost) })
     const { payout } = await refund(id)
-    await until(payout!.id, PayoutStatus.UNKNOWN)
+    await until(payout!.id, PayoutStatus.UNKNOWN, PayoutStatus.MANUAL_REVIEW)
     expect((await stateOf(id)).resolution).toBe('RETURNING')
     const decided = await (await approver()).resolvePayout({
-      ...{ payoutId: payout!.id, decision: PayoutDecision.MARK_FAILED, note: 'not in its books' },
+      payoutId: payout!.id,
+      decision: PayoutDecision.MARK_FAILED,
+      note: 'not in its books',
     })
     expect(decided.payout!.status).toBe(PayoutStatus.FAILED)
     expect(await isListed(id)).toBe(true)
@@ -405,18 +437,27 @@ test('a request that is repeated after a restore lost its payout leads to the tr
   await unguarded(`
     delete from payout_posting where payout_id = '${lost.id}'; delete from payout_step where payout_id = '${lost.id}';
     delete from payout where id = '${lost.id}';
-    update unmatched_payment set resolution = null, resolved_at = null, payout_id = null where id = '${id}';
-    update payout_sender set repeats_until = now() + interval '1 day'`)
+    update unmatched_payment set resolution = null, resolved_at = null, payout_id = null where id = '${id}'`)
+  await restored()
   const { payout, replayed } = await refund(id)
   expect(replayed).toBe(false)
   await until(payout!.id, PayoutStatus.PAID)
-  await database().query('update payout_sender set repeats_until = null')
   const { payout: after, steps } = await payouts().getPayout({ payoutId: payout!.id })
   expect(after).toMatchObject({ bankReference: lost.bankReference, sessionId: before.sessionId })
   expect(steps.map(({ text }) => text)).toContain(
     '9PSB knows it: it was sent before the database was restored or failed over',
   )
   expect((await stateOf(id)).resolution).toBe('RETURNED')
+})
+
+test('a request that is repeated after a restore lost it and an attempt before it awaits an approval', async () => {
+  const { id } = await arrive()
+  await restored()
+  const { payout } = await refund(id)
+  expect(payout).toMatchObject({
+    status: PayoutStatus.PENDING_APPROVAL,
+    approvalReason: expect.stringMatching(/^the database was restored/),
+  })
 })
 
 test('verifying the ledger finds a return whose postings or unmatched payment do not match it', async () => {

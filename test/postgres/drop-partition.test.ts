@@ -1,16 +1,11 @@
 import { randomBytes } from 'node:crypto'
-import type { PoolClient } from 'pg'
 import { describe, expect, test } from 'vitest'
 import { firstIdAt } from '../../src/core/ids.ts'
 import { readLogState } from '../../src/events/log-state.ts'
 import { bumpEpoch } from '../../src/events/sequencer.ts'
-import {
-  cutPartition,
-  dropPartition,
-  listPartitions,
-} from '../../src/postgres/partitions/partitions.ts'
-import { useDatabase } from '../support/database.ts'
-import { cutPartitions, sequence, writeEvents } from '../support/events.ts'
+import { cutPartition, dropPartition, listPartitions } from '../../src/postgres/partitions.ts'
+import { useDatabase, withOpenTransaction } from '../support/database.ts'
+import { cutPartitions, publishEvents, sequence, writeEvents } from '../support/events.ts'
 import { SYSTEM } from '../support/operator.ts'
 import { waitFor } from '../support/wait-for.ts'
 
@@ -21,17 +16,6 @@ const ATTEMPTS_MAX = 20
 
 const sql = async (text: string, values: unknown[] = []) =>
   (await db.database.durablePool.query(text, values)).rows
-
-/** Writes an event in the transaction of a client. @returns its id */
-async function write(client: PoolClient): Promise<string> {
-  const id = `evt_${randomBytes(8).toString('hex')}`
-  await client.query(
-    `insert into outbox (event_id, business_id, live, kind, occurred_at, payload)
-      values ($1, 'biz_slow', true, 'TEST', now(), '')`,
-    [id],
-  )
-  return id
-}
 
 /** Everything that has a position has expired, and is archived. */
 const archive = () =>
@@ -56,30 +40,25 @@ describe('a partition is kept', () => {
     let late = ''
     for (let attempt = 0; attempt < ATTEMPTS_MAX && dropped === LOCKED; attempt++) {
       const name = await cutOutbox(2n)
-      const writer = await durablePool.connect()
-      try {
-        await writer.query('begin')
-        late = await write(writer)
+      await withOpenTransaction(durablePool, async (writer) => {
+        late = (await writeEvents(writer, 1))[0]!
         // The second number of the partition, and the first of the next one.
         await writeEvents(durablePool, 1)
-        await writeEvents(durablePool, 1)
-        await sequence(durablePool)
+        await publishEvents(durablePool, 1)
         await archive()
         const dropping = dropPartition(durablePool, 'outbox', name).catch(
           ({ code }) => code as string,
         )
         await waitFor(async () => {
-          const waiting = "select from pg_locks where relation = 'outbox'::regclass and not granted"
+          const waiting = `select from pg_locks where relation = 'outbox'::regclass and not granted
+            and database = (select oid from pg_database where datname = current_database())`
           const isWaiting = (await writer.query(waiting)).rowCount === 1
           expect(isWaiting || (await Promise.race([dropping, undefined])) !== undefined).toBe(true)
         })
         await writer.query('commit')
         // On a busy machine it gives up before, and the next attempt begins.
         dropped = await dropping
-      } finally {
-        await writer.query('rollback')
-        writer.release()
-      }
+      })
     }
     expect(dropped).toBe(false)
     await sequence(durablePool)
@@ -90,28 +69,21 @@ describe('a partition is kept', () => {
     const { durablePool } = db.database
     await writeEvents(durablePool, 1)
     await cutOutbox(0n)
-    const writer = await durablePool.connect()
-    try {
-      const name = await cutOutbox(1n)
-      await writer.query('begin')
-      await write(writer)
+    const name = await cutOutbox(1n)
+    await withOpenTransaction(durablePool, async (writer) => {
+      await writeEvents(writer, 1)
       // It gets the higher number, in the next partition, and the lower position.
-      await writeEvents(durablePool, 1)
-      await sequence(durablePool)
+      await publishEvents(durablePool, 1)
       await writer.query('commit')
       await sequence(durablePool)
       await cutPartitions(durablePool)
-      await writeEvents(durablePool, 1)
-      await sequence(durablePool)
+      await publishEvents(durablePool, 1)
       await archive()
       for (const partition of await listPartitions(durablePool, 'outbox')) {
         expect(await dropPartition(durablePool, 'outbox', partition.name)).toBe(true)
         if (partition.name === name) break
       }
-    } finally {
-      await writer.query('rollback')
-      writer.release()
-    }
+    })
     const [log] = await listPartitions(durablePool, 'event_log')
     expect(log?.upper).toBeDefined()
     expect(await dropPartition(durablePool, 'event_log', log!.name)).toBe(false)
@@ -123,8 +95,7 @@ describe('a partition is kept', () => {
 
   test('if it has the last event of the log, also while the next one has no position yet', async () => {
     const { durablePool } = db.database
-    await writeEvents(durablePool, 1)
-    await sequence(durablePool)
+    await publishEvents(durablePool, 1)
     await cutPartitions(durablePool)
     await writeEvents(durablePool, 1)
     await archive()

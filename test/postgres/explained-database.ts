@@ -1,15 +1,10 @@
-import pg from 'pg'
-import { afterAll, beforeAll } from 'vitest'
-import { ENTITIES } from '../../src/app/entities.ts'
+import { beforeAll } from 'vitest'
 import { registerMasterKey } from '../../src/crypto/check-master-key.ts'
 import { createEncrypter } from '../../src/crypto/encryption.ts'
-import { type Database, openDatabase } from '../../src/postgres/orm.ts'
 import { seedGrowth } from '../bench/seed-growth.ts'
-import { createTestDatabase } from '../support/database.ts'
+import { setForDatabase, useDatabase } from '../support/database.ts'
 import { MASTER_KEY } from '../support/service.ts'
 import { seedOthers } from './seed-others.ts'
-
-const SEED_LIMIT_MS = 300_000
 
 /** A plan node as EXPLAIN (FORMAT JSON) reports it. */
 export interface PlanNode {
@@ -30,9 +25,7 @@ export interface Explained {
 }
 
 /** A full database that reports the plan of each statement, also inside functions. */
-export interface ExplainedDatabase {
-  readonly url: string
-  readonly database: Database
+export type ExplainedDatabase = ReturnType<typeof useDatabase> & {
   /** The statements since the last call. */
   take(): Explained[]
 }
@@ -42,50 +35,39 @@ export interface ExplainedDatabase {
  * including the plans that prepared statements have at that time.
  */
 export function useExplainedDatabase(transactions: number): ExplainedDatabase {
-  let made: Awaited<ReturnType<typeof createTestDatabase>>
-  let database: Database
   let statements: Explained[] = []
-  beforeAll(async () => {
-    made = await createTestDatabase()
-    await seedGrowth(made.url, {
+  const db = useDatabase(16, async (url) => {
+    await seedGrowth(url, {
       businesses: transactions / 40,
       accounts: transactions / 5,
       transactions,
       deliveries: transactions / 2,
       numberedMax: 500,
     })
-    await seedOthers(made.url, transactions)
-    await explainAll(made.url)
-    database = await openDatabase(made.url, ENTITIES)
+    await seedOthers(url, transactions)
+    await setForDatabase(url, SETTINGS)
+  })
+  beforeAll(async () => {
+    const { durablePool, relaxedPool, recordingPool, orm } = db.database
     const hear = ({ message = '' }: { readonly message?: string | undefined }): void => {
       const at = message.indexOf('{')
       if (!message.startsWith('duration: ') || at === -1) return
       const explained = JSON.parse(message.slice(at)) as { 'Query Text': string; Plan: PlanNode }
       statements.push({ text: explained['Query Text'], plan: explained.Plan })
     }
-    for (const pool of [database.durablePool, database.relaxedPool, database.recordingPool]) {
+    for (const pool of [durablePool, relaxedPool, recordingPool]) {
       pool.on('connect', (client) => client.on('notice', hear))
     }
     // Seeded rows are not encrypted, so the service would take its own key for a wrong one.
-    await registerMasterKey(database.orm, createEncrypter(MASTER_KEY))
-  }, SEED_LIMIT_MS)
-  afterAll(async () => {
-    await database?.close()
-    await made?.drop()
+    await registerMasterKey(orm, createEncrypter(MASTER_KEY))
   })
-  return {
-    get url() {
-      return made.url
-    },
-    get database() {
-      return database
-    },
+  return Object.assign(db, {
     take() {
       const taken = statements
       statements = []
       return taken
     },
-  }
+  })
 }
 
 const SETTINGS = {
@@ -98,20 +80,6 @@ const SETTINGS = {
   'auto_explain.log_format': 'json',
   'auto_explain.log_level': 'notice',
   'auto_explain.log_parameter_max_length': '0',
-}
-
-/** Applies to connections from now on. */
-async function explainAll(url: string): Promise<void> {
-  const client = new pg.Client({ connectionString: url })
-  await client.connect()
-  try {
-    const name = new URL(url).pathname.slice(1)
-    for (const [setting, value] of Object.entries(SETTINGS)) {
-      await client.query(`alter database ${name} set ${setting} = '${value}'`)
-    }
-  } finally {
-    await client.end()
-  }
 }
 
 /** A plan's nodes, the root first. */

@@ -4,10 +4,9 @@ import { EventService } from '../../gen/inflow/event/v1/event_service_pb.ts'
 import { OverviewService } from '../../gen/inflow/overview/v1/overview_service_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
-import { ENTITIES } from '../../src/app/entities.ts'
-import { type Database, openDatabase } from '../../src/postgres/orm.ts'
 import { readForeignSettings, requireSettings } from '../../src/postgres/session.ts'
-import { createTestDatabase } from '../support/database.ts'
+import { setForDatabase, useDatabase } from '../support/database.ts'
+import { pages } from '../support/pages.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { type TestService, useService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
@@ -15,22 +14,22 @@ import { openAccount, paymentInto, transactionsOf } from '../transactions/fixtur
 
 /** What a role or a database may say, and no plan, result or promise of ours may depend on. */
 const HOSTILE: Readonly<Record<string, string>> = {
-  default_transaction_isolation: "'serializable'",
+  default_transaction_isolation: 'serializable',
   synchronous_commit: 'off',
   search_path: 'pg_catalog',
-  TimeZone: "'Asia/Kathmandu'",
-  DateStyle: "'German, DMY'",
-  IntervalStyle: "'sql_standard'",
-  bytea_output: "'escape'",
+  TimeZone: 'Asia/Kathmandu',
+  DateStyle: 'German, DMY',
+  IntervalStyle: 'sql_standard',
+  bytea_output: 'escape',
   standard_conforming_strings: 'off',
   extra_float_digits: '-15',
   array_nulls: 'off',
   quote_all_identifiers: 'on',
   row_security: 'off',
-  lock_timeout: "'1ms'",
-  statement_timeout: "'1ms'",
-  idle_in_transaction_session_timeout: "'1ms'",
-  idle_session_timeout: "'50ms'",
+  lock_timeout: '1ms',
+  statement_timeout: '1ms',
+  idle_in_transaction_session_timeout: '1ms',
+  idle_session_timeout: '50ms',
   client_min_messages: 'debug5',
   jit: 'on',
   jit_above_cost: '0',
@@ -46,8 +45,8 @@ const HOSTILE: Readonly<Record<string, string>> = {
   cpu_tuple_cost: '10',
   cpu_index_tuple_cost: '1000',
   cpu_operator_cost: '10',
-  effective_cache_size: "'8kB'",
-  work_mem: "'64kB'",
+  effective_cache_size: '8kB',
+  work_mem: '64kB',
   hash_mem_multiplier: '1000',
   from_collapse_limit: '1',
   join_collapse_limit: '1',
@@ -68,38 +67,9 @@ const HOSTILE: Readonly<Record<string, string>> = {
   enable_partition_pruning: 'off',
   enable_partitionwise_aggregate: 'on',
   enable_partitionwise_join: 'on',
-  enable_seqscan: 'off',
+  enable_seqscan: 'on',
   enable_sort: 'off',
   enable_tidscan: 'off',
-}
-
-/** A migrated database that says all of it to each new session. */
-function useHostileDatabase(): { readonly url: string; readonly database: Database } {
-  let made: Awaited<ReturnType<typeof createTestDatabase>>
-  let database: Database
-  beforeAll(async () => {
-    made = await createTestDatabase()
-    const name = new URL(made.url).pathname.slice(1)
-    const client = new pg.Client({ connectionString: made.url })
-    await client.connect()
-    for (const [setting, value] of Object.entries(HOSTILE)) {
-      await client.query(`alter database ${name} set ${setting} = ${value}`)
-    }
-    await client.end()
-    database = await openDatabase(made.url, ENTITIES, { connectionsMax: 16 })
-  })
-  afterAll(async () => {
-    await database?.close()
-    await made?.drop()
-  })
-  return {
-    get url() {
-      return made.url
-    },
-    get database() {
-      return database
-    },
-  }
 }
 
 let receiver: Receiver
@@ -109,7 +79,12 @@ beforeAll(async () => {
 afterAll(async () => receiver?.close())
 
 const friendly = useService()
-const hostile = useService({}, undefined, useHostileDatabase())
+/** Its database says all of it to each new session. */
+const hostile = useService(
+  {},
+  undefined,
+  useDatabase(16, (url) => setForDatabase(url, HOSTILE)),
+)
 
 describe('whatever a database says to its sessions', () => {
   test('those of the service have their own settings, in each pool', async () => {
@@ -192,6 +167,15 @@ async function mainJob(service: TestService) {
   const { transaction } = await transactions.recordPayment(paymentInto(number, { sessionId: 'r' }))
   await transactions.reverseTransaction({ transactionId: transaction!.id, reason: 'test' })
   const settlements = service.client(SettlementService)
+  // The settlement waits for the numbers of events for two seconds at most.
+  await waitFor(async () => {
+    const { rowCount } = await service.database.durablePool.query(
+      `select from outbox o where business_id = $1
+        and not exists (select from event_log l where l.outbox_seq = o.seq)`,
+      [businessId],
+    )
+    expect(rowCount).toBe(0)
+  })
   await settlements.settle({ businessId, requestId: 'r-1', force: true })
   await settlements.verifyLedger({})
   const events = await eventsOf(service, businessId)
@@ -201,13 +185,10 @@ async function mainJob(service: TestService) {
       events.filter(({ kind }) => kind !== 'ACCOUNT_CREATED').length,
     ),
   )
-  const listed = []
-  let pageToken = ''
-  do {
+  const listed = await pages(async (pageToken) => {
     const page = await transactions.listTransactions({ businessId, pageSize: 7, pageToken })
-    listed.push(...page.transactions)
-    pageToken = page.nextPageToken
-  } while (pageToken !== '')
+    return { items: page.transactions, next: page.nextPageToken }
+  })
   return plain({
     outcomes,
     batch: results.map(({ outcome }) => outcome),

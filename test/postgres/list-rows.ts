@@ -1,6 +1,7 @@
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import type { Pool } from 'pg'
 import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
+import { DAY_MS } from '../../src/core/durations.ts'
 import { pageTokenOf } from '../../src/postgres/page-token.ts'
 import { SEEDED_BUSINESS, sessionIdOf } from '../bench/seed.ts'
 
@@ -11,7 +12,7 @@ export interface ListRow {
   /** Fields of every request. */
   readonly always?: Request
   /** The values of each filter, beside absent. Every combination of a few filters is requested. */
-  readonly filters: Readonly<Record<string, readonly unknown[]>>
+  readonly filters?: Readonly<Record<string, readonly unknown[]>>
   /** Combinations that the contract rejects, or that add nothing. */
   readonly refused?: (request: Request) => boolean
   /** Requests the page at a fraction of the list, from 0 to 1. Absent: there is one page. */
@@ -19,8 +20,6 @@ export interface ListRow {
   /** How many database pages it may read; absent: the bound of a list of 50 rows. */
   readonly buffersMax?: number
 }
-
-const DAY_MS = 86_400_000
 
 /** A customer of the seeded business with more accounts than a list reads. */
 export const CUSTOMER_OF_MANY = 'many@example.com'
@@ -295,12 +294,10 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
     },
     'BusinessService.ListKeys': {
       always: { businessId: SEEDED_BUSINESS },
-      filters: {},
       at: tokenAt('id', `api_key where ${OF_BUSINESS}`, 'id desc'),
     },
     'AccountService.ListSplitRecipients': {
       always: { businessId: SEEDED_BUSINESS },
-      filters: {},
       at: tokenAt(
         'recipient_id',
         `split_approval where business_id = '${SEEDED_BUSINESS}'`,
@@ -322,7 +319,7 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
       filters: { businessId: [SEEDED_BUSINESS], holdState: [1, 3], live: [true, false] },
       at: HELD_AT,
     },
-    'ThirdPartyService.ListHeldPayments': { filters: {}, at: HELD_AT },
+    'ThirdPartyService.ListHeldPayments': { at: HELD_AT },
     'ThirdPartyService.ListPayouts': {
       filters: {
         status: ['PAID', 'FAILED', 'UNKNOWN', 'REJECTED'],
@@ -407,7 +404,6 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
     },
     'PayoutService.ListBatches': {
       always: { businessId: SEEDED_BUSINESS },
-      filters: {},
       at: tokenAt('id', `payout_batch where ${OF_BUSINESS}`, 'id desc'),
     },
     'PayoutService.ListBeneficiaries': {
@@ -428,7 +424,6 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
       ),
     },
     'PayoutService.ListPayoutDiscrepancies': {
-      filters: {},
       at: tokenAt('id', 'payout_discrepancy where resolved_at is null', 'id desc'),
     },
     'ReconciliationService.ListUnmatchedPayments': {
@@ -436,7 +431,6 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
       at: tokenAt('id', 'unmatched_payment where resolution is null', 'id desc'),
     },
     'ReconciliationService.ListPaymentConflicts': {
-      filters: {},
       at: tokenAt('id', 'payment_conflict where resolved_at is null', 'id desc'),
     },
     'NotificationService.ListHeldNotifications': {
@@ -492,7 +486,6 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
       buffersMax: 4_500,
     },
     'SettlementService.ListHolidays': {
-      filters: {},
       at: tokenAt('day::text', 'holiday', 'day'),
     },
     'ThirdPartyService.ListTransactions': {
@@ -510,10 +503,9 @@ export function listRows(transactions: number): Readonly<Record<string, ListRow>
       buffersMax: RECORDED_BUFFERS_MAX,
     },
     'ThirdPartyService.ListSettlements': {
-      filters: {},
       at: tokenAt('id', 'settlement', 'id desc'),
     },
-    'ThirdPartyService.ListWebhooks': { filters: {} },
+    'ThirdPartyService.ListWebhooks': {},
     'ThirdPartyService.ListDeliveries': deliveries(['PENDING', 'DELIVERED', 'FAILED']),
     'ThirdPartyService.ListEvents': {
       filters: { kinds: KINDS },
@@ -593,7 +585,7 @@ function isOpenPeriod({ from, to }: Request): boolean {
  * One request for each combination of at most four filters: with each value where one or two filters are set, and with
  * the values in turn where more are.
  */
-export function* requestsOf({ always = {}, filters, refused }: ListRow): Generator<Request> {
+export function* requestsOf({ always = {}, filters = {}, refused }: ListRow): Generator<Request> {
   let requests: Request[] = [{}]
   for (const [field, values] of Object.entries(filters)) {
     requests = requests.flatMap((request) => [

@@ -1,32 +1,14 @@
-import { readdirSync } from 'node:fs'
-import { rm, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
-import { MikroORM } from '@mikro-orm/postgresql'
 import { Client } from 'pg'
 import { expect, onTestFinished, test } from 'vitest'
 import { ENTITIES } from '../../src/app/entities.ts'
 import { migrate, readMigrations, requireSchema, SchemaError } from '../../src/postgres/migrate.ts'
-import { type Database, openDatabase, ormConfig } from '../../src/postgres/orm.ts'
+import { INITIAL, MIGRATIONS } from '../../src/postgres/migrations/migrations.ts'
+import { type Database, openDatabase } from '../../src/postgres/orm.ts'
 import { createTestDatabase } from '../support/database.ts'
-import { makeFolder } from '../support/folder.ts'
 import { waitFor } from '../support/wait-for.ts'
+import { NEXT, openNext } from './next-release.ts'
 
-const [INITIAL, ...LATER] = readdirSync(join(import.meta.dirname, '../../src/postgres/migrations'))
-  .filter((file) => file.startsWith('Migration'))
-  .map((file) => file.replace('.ts', ''))
-  .toSorted() as [string, ...string[]]
-const NEXT = 'Migration20991231000000_next'
-
-/** A migration that needs an exclusive lock. @param worksSince undefined: it states nothing */
-const sourceOf = (worksSince: string | undefined) => `
-import { Migration } from '${import.meta.resolve('@mikro-orm/migrations')}'
-export class ${NEXT} extends Migration {
-  static worksSince = ${JSON.stringify(worksSince)}
-  up() {
-    this.addSql('alter table business add column extra int')
-  }
-}
-`
+const NAMES = MIGRATIONS.map(({ name }) => name)
 
 async function open(): Promise<{ url: string; database: Database }> {
   const made = await createTestDatabase()
@@ -36,21 +18,6 @@ async function open(): Promise<{ url: string; database: Database }> {
     await made.drop()
   })
   return { url: made.url, database }
-}
-
-/** The database as a release with one more migration sees it. */
-async function openNext(url: string, database: Database, worksSince?: string): Promise<Database> {
-  const folder = await makeFolder('migrate')
-  await writeFile(join(folder, `${NEXT}.ts`), sourceOf(worksSince))
-  for (const name of [INITIAL, ...LATER]) await writeFile(join(folder, `${name}.ts`), '')
-  const config = ormConfig(url, ENTITIES, 2)
-  const migrations = { ...config.migrations, path: folder, snapshot: false }
-  const orm = await MikroORM.init({ ...config, migrations })
-  onTestFinished(async () => {
-    await orm.close()
-    await rm(folder, { recursive: true })
-  })
-  return { ...database, orm }
 }
 
 async function connect(url: string): Promise<Client> {
@@ -98,7 +65,7 @@ test('a migration that never gets its locks gives up, and states what to do', as
   )
   const found = await readMigrations(next)
   expect(found.map(({ name, appliedAt }) => [name, appliedAt !== undefined])).toEqual([
-    ...[INITIAL, ...LATER].map((name) => [name, true]),
+    ...NAMES.map((name) => [name, true]),
     [NEXT, false],
   ])
 })

@@ -1,22 +1,31 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { firstIdAt, newId } from '../../src/core/ids.ts'
-import { nextCut, secondsAhead, type TableState } from '../../src/postgres/partitions/next-cut.ts'
-import type { NumberedTable, TimedTable } from '../../src/postgres/partitions/partitioned-table.ts'
+import { nextCut, secondsAhead } from '../../src/postgres/next-cut.ts'
+import type { NumberedTable, TableState, TimedTable } from '../../src/postgres/partitions.ts'
 
 const NOW_MS = Date.UTC(2026, 10, 22, 15)
 const DAY_SECONDS = 86_400
 
 const NUMBERED: NumberedTable = {
-  ...{ kind: 'number', table: 'outbox', key: 'seq', widthMin: 100 },
+  kind: 'number',
+  table: 'outbox',
+  key: 'seq',
+  widthMin: 100,
   perDay: async () => 0,
 }
 const TIMED: TimedTable = {
-  ...{ kind: 'time', table: 'transaction', key: 'id', prefix: 'txn' },
+  kind: 'time',
+  table: 'transaction',
+  key: 'id',
+  prefix: 'txn',
   perDay: async () => 0,
 }
 const NEW: TableState = {
-  ...{ restFrom: undefined, firstKey: undefined, lastKey: undefined, perDay: 0 },
+  restFrom: undefined,
+  firstKey: undefined,
+  lastKey: undefined,
+  perDay: 0,
   nowMs: NOW_MS,
 }
 

@@ -15,8 +15,8 @@ function openAt(
 ) {
   const ended: string[] = []
   const connection: OpenConnection = {
-    openedMs: () => openedMs,
-    answeredMs: () => answeredMs,
+    openedMs,
+    answeredMs,
     isIdle: () => isIdle,
     backend: () => backend,
     destroy: ({ message }) => ended.push(message),
@@ -117,8 +117,10 @@ test('another server, and a process that began later under the same number, are 
   await connections.endAbandoned(durablePool)
   // The numbers that the system gives next, of connections that were open at least a deadline before.
   const openedMs = performance.now() - DEADLINES.hot
-  for (let i = 1; i <= 5_000; i++) {
-    openAt(connections, 0, { backend: abandoned.pid + i, openedMs })
+  const { rows } = await durablePool.query<{ pid: number }>('select pid from pg_stat_activity')
+  const taken = new Set(rows.map(({ pid }) => pid))
+  for (let backend = abandoned.pid + 1; backend <= abandoned.pid + 5_000; backend++) {
+    if (!taken.has(backend)) openAt(connections, 0, { backend, openedMs })
   }
   connections.missedHeartbeat(1, 0)
   const later = await connect(connections)

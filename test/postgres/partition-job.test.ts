@@ -1,14 +1,14 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import { firstIdAt } from '../../src/core/ids.ts'
 import { checkPartitions } from '../../src/doctor/check-database.ts'
-import { createPartitionJob } from '../../src/postgres/partitions/job.ts'
-import type { PartitionedTable } from '../../src/postgres/partitions/partitioned-table.ts'
+import { createPartitionJob } from '../../src/postgres/partition-job.ts'
 import {
   cutPartition,
   dropPartition,
   listPartitions,
-} from '../../src/postgres/partitions/partitions.ts'
-import { useDatabase } from '../support/database.ts'
+  type PartitionedTable,
+} from '../../src/postgres/partitions.ts'
+import { useDatabase, withOpenTransaction } from '../support/database.ts'
 import { createTestRuntime } from '../support/runtime.ts'
 
 const db = useDatabase(8)
@@ -16,18 +16,25 @@ const db = useDatabase(8)
 const WIDTH = 10
 const clock = { now: () => Date.UTC(2026, 10, 22, 15) }
 const NUMBERED: PartitionedTable = {
-  ...{ kind: 'number', table: 'numbered', key: 'seq', widthMin: WIDTH },
+  kind: 'number',
+  table: 'numbered',
+  key: 'seq',
+  widthMin: WIDTH,
   perDay: async () => WIDTH,
 }
 const MONTHLY: PartitionedTable = {
-  ...{ kind: 'time', table: 'monthly', key: 'id', prefix: 'txn' },
+  kind: 'time',
+  table: 'monthly',
+  key: 'id',
+  prefix: 'txn',
   perDay: async () => 10_000_000,
 }
 
 const sql = (text: string, values: unknown[] = []) => db.database.durablePool.query(text, values)
 const insert = (from: number, to: number) =>
   sql('insert into numbered (seq, note) select n, n from generate_series($1::int, $2::int) n', [
-    ...[from, to],
+    from,
+    to,
   ])
 const runJob = (tables: readonly PartitionedTable[] = [NUMBERED]) =>
   createPartitionJob(createTestRuntime(db.database, { clock }), tables).run()
@@ -93,7 +100,8 @@ describe('the job', () => {
     await sql('insert into monthly values ($1), ($2)', [`${november}a`, `${december}a`])
     await expect(
       cutPartition(db.database.durablePool, 'monthly', {
-        ...{ boundary: december!, suffix: '2026_11' },
+        boundary: december!,
+        suffix: '2026_11',
       }),
     ).rejects.toThrow(/is violated by some row/)
     await sql('delete from monthly where id >= $1', [december])
@@ -119,22 +127,17 @@ describe('the job', () => {
   })
 
   test('gives up while a transaction holds the table, and is late only then', async () => {
-    const holder = await db.database.durablePool.connect()
     const late = async () =>
       (await checkPartitions(db.database.durablePool, [NUMBERED], clock.now())).map(
         ({ found }) => found,
       )
-    try {
-      await insert(1, 15)
-      await holder.query('begin')
+    await insert(1, 15)
+    await withOpenTransaction(db.database.durablePool, async (holder) => {
       await holder.query('select from numbered limit 1')
       expect(await runJob()).toEqual({ cuts: 0, locked: ['numbered'] })
       await insert(16, 20)
       expect(await late()).toEqual(['partitions are not made ahead: numbered (0 hours left)'])
-    } finally {
-      await holder.query('rollback')
-      holder.release()
-    }
+    })
     await runJob()
     expect(await late()).toEqual(['partitions are made ahead'])
   })
@@ -165,34 +168,17 @@ describe('a new partition', () => {
 })
 
 describe('the functions of the database', () => {
-  test('drop a partition only if its rows are not needed, and never the last one', async () => {
-    await insert(1, 5)
-    await runJob()
-    const { durablePool } = db.database
-    expect(await dropPartition(durablePool, 'numbered', 'numbered_20')).toBe(false)
-    expect(await dropPartition(durablePool, 'numbered', 'numbered_rest')).toBe(false)
-    expect(await dropPartition(durablePool, 'numbered', 'monthly_rest')).toBe(false)
-    expect(await dropPartition(durablePool, 'numbered', 'numbered_0')).toBe(true)
-    expect(await dropPartition(durablePool, 'numbered', 'numbered_0')).toBe(false)
-    expect((await sql('select from numbered')).rowCount).toBe(0)
-  })
-
   test('report that another instance cuts or drops a partition, rather than that its rows are needed', async () => {
     await insert(1, 5)
     await runJob()
     const { durablePool } = db.database
-    const other = await durablePool.connect()
-    try {
-      await other.query('begin')
+    await withOpenTransaction(durablePool, async (other) => {
       await other.query('select pg_advisory_xact_lock(4736352, 1)')
       await expect(dropPartition(durablePool, 'numbered', 'numbered_0')).rejects.toMatchObject({
         code: '55P03',
       })
-      await other.query('rollback')
-      expect(await dropPartition(durablePool, 'numbered', 'numbered_0')).toBe(true)
-    } finally {
-      other.release(true)
-    }
+    })
+    expect(await dropPartition(durablePool, 'numbered', 'numbered_0')).toBe(true)
   })
 
   test('refuse other tables and odd names', async () => {

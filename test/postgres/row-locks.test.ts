@@ -3,10 +3,12 @@ import { BusinessService } from '../../gen/inflow/business/v1/business_service_p
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { recordConflicts } from '../../src/transactions/conflicts.ts'
 import { creation } from '../protocols/rest/rest.ts'
+import { lockWaits } from '../support/database.ts'
 import { startReceiver } from '../support/receiver.ts'
 import { createTestRuntime } from '../support/runtime.ts'
 import { useService } from '../support/service.ts'
-import { waitFor } from '../support/wait-for.ts'
+import { waitUntil } from '../support/wait-for.ts'
+import { scopedBusiness } from '../thirdparty/scene.ts'
 import { openAccount, paymentInto, storedOf, transactionsOf } from '../transactions/fixture.ts'
 
 const service = useService()
@@ -18,13 +20,9 @@ async function startChange(change: () => Promise<unknown>): Promise<{ end(): Pro
   await holder.query('begin')
   await holder.query('select from audit_head for update')
   const changing = change()
-  await waitFor(async () => {
-    const { rowCount } = await durablePool.query(
-      `select from pg_stat_activity
-        where datname = current_database() and wait_event_type = 'Lock'`,
-    )
-    expect(rowCount).toBe(1)
-  })
+  // It is awaited at the end.
+  changing.catch(() => undefined)
+  await waitUntil(async () => (await lockWaits(durablePool)) === 1)
   let held = true
   const end = async (): Promise<void> => {
     if (!held) return
@@ -36,6 +34,38 @@ async function startChange(change: () => Promise<unknown>): Promise<{ end(): Pro
   onTestFinished(end)
   return { end }
 }
+
+test('changes by secret keys that wait for the audit log leave connections to others', async () => {
+  const { test: key } = await scopedBusiness(service)
+  const url = 'https://receiver.example/bounded'
+  const created = await service.post('createWebhook/', key, { url })
+  const { endpoint_id: endpointId } = created.body.data
+  const account = await service.post('generateVirtualAccount/', key, creation())
+  const { reference } = account.body.data
+  const { durablePool } = service.database
+  const calls: Promise<unknown>[] = []
+  const change = await startChange(() => {
+    const first = service.post('updateWebhook/', key, { endpointId, description: 'first' })
+    calls.push(first)
+    return first
+  })
+  for (let i = 0; i < 10; i++) {
+    calls.push(
+      service.post('updateWebhook/', key, { endpointId, description: `${i}` }),
+      service.post('createWebhook/', key, { url: `${url}/${i}` }),
+      service.post('updateVirtualAccount/', key, { reference, firstName: `Ada${'a'.repeat(i)}` }),
+      service.post('testWebhook/', key, { endpointId }),
+    )
+  }
+  await waitUntil(async () => (await lockWaits(durablePool)) === 4)
+  // A call that needs a connection of the same pool gets one.
+  const other = await service.post('listDeliveries/', key, { endpointId })
+  expect(other.status).toBe(200)
+  expect(await lockWaits(durablePool)).toBe(4)
+  await change.end()
+  const statuses = (await Promise.all(calls)).map((call) => (call as { status: number }).status)
+  expect(new Set(statuses)).toEqual(new Set([200]))
+})
 
 describe('a change in progress does not hold up what refers to its row', () => {
   test('a business: its new accounts', async () => {

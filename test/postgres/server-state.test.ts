@@ -1,9 +1,5 @@
 import { expect, test } from 'vitest'
-import {
-  type ReplicaState,
-  readPrimary,
-  replicaFault,
-} from '../../src/postgres/replicas/server-state.ts'
+import { type ReplicaState, readPrimary, replicaFault } from '../../src/postgres/server-state.ts'
 import { useDatabase } from '../support/database.ts'
 
 const COMMITS = 200

@@ -1,17 +1,15 @@
 import { chownSync, statSync, writeFileSync } from 'node:fs'
-import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { ENTITIES } from '../../src/app/entities.ts'
 import { startEmbedded } from '../../src/postgres/embedded/embedded.ts'
 import { openDatabase, openReadPool } from '../../src/postgres/orm.ts'
-import { makeFolder } from '../support/folder.ts'
-import { makeCertificate } from '../webhooks/sender/certificate.ts'
+import { makeCertificate } from '../support/certificate.ts'
+import { temporaryFolder } from '../support/folder.ts'
 
 /** A PostgreSQL with a certificate of this machine. @returns its URL, and the file of the certificate */
 async function startWithTls() {
-  const parent = await makeFolder('tls')
-  onTestFinished(() => rm(parent, { recursive: true, force: true }))
+  const parent = temporaryFolder()
   const folder = join(parent, 'postgres')
   await (await startEmbedded({ folder, settings: { fsync: 'off' } })).stop()
   const { cert, key } = makeCertificate({ hosts: ['db.example'] })

@@ -1,11 +1,17 @@
 import { timestampMs } from '@bufbuild/protobuf/wkt'
 import { beforeEach, describe, expect, test } from 'vitest'
+import { NotificationState } from '../../gen/inflow/notification/v1/notification_pb.ts'
+import { NotificationService } from '../../gen/inflow/notification/v1/notification_service_pb.ts'
 import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { createFindOpenAccounts } from '../../src/accounts/open-accounts.ts'
 import type { BankCode, BankPayment, LiveConnector, PaymentListing } from '../../src/banks/bank.ts'
 import { BankUnreachableError, NotListedError } from '../../src/banks/http/bank-http.ts'
+import { HOUR_MS } from '../../src/core/durations.ts'
+import { createEncrypter } from '../../src/crypto/encryption.ts'
+import { latestNotificationAt } from '../../src/notifications/held-notifications.ts'
 import { createAssignSession } from '../../src/notifications/payment-sessions.ts'
+import { createStoreListed } from '../../src/notifications/receive-notification.ts'
 import { createReconciliationTurn } from '../../src/reconciliation/job.ts'
 import { createRecordPayment } from '../../src/transactions/record-payment.ts'
 import { createIsReturned } from '../../src/transactions/resolve-unmatched.ts'
@@ -13,12 +19,30 @@ import { payee, recordedIn } from '../notifications/scene.ts'
 import { incoming, insertBusiness, testClock } from '../settlement/fixture.ts'
 import { useDatabase } from '../support/database.ts'
 import { createTestRuntime } from '../support/runtime.ts'
-import { useService } from '../support/service.ts'
+import { MASTER_KEY, useService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { fakeBanks, OLD_MS } from './scene.ts'
 
 const { ninePsb, safeHaven, palmPay, environment } = await fakeBanks()
 const service = useService(environment)
+
+/** Makes all runs due, and waits until they have finished. */
+async function reconcileNow() {
+  const { durablePool } = service.database
+  await waitFor(async () => {
+    const due = await durablePool.query(
+      "update reconciliation_run set next_at = '2000-01-01' where not in_progress",
+    )
+    expect(due.rowCount).toBe(5)
+  })
+  // The lease of a claimed run is shorter.
+  await waitFor(async () => {
+    const { rows } = await durablePool.query(
+      "select from reconciliation_run where in_progress or next_at < now() + interval '5 minutes'",
+    )
+    expect(rows).toEqual([])
+  })
+}
 
 test('records payments whose notifications were missed, at each bank that can list them, each once', async () => {
   const ninth = await payee(service, Bank.BANK_9PSB)
@@ -29,21 +53,8 @@ test('records payments whose notifications were missed, at each bank that can li
   const two = safeHaven.receive(haven.accountNumber, '1500.50', old)
   // PalmPay may give no session id: then its order number takes its place.
   const three = palmPay.receive(palm.accountNumber, '7.01', { ...old, sessionId: '' })
-  const { durablePool } = service.database
   for (let run = 0; run < 2; run++) {
-    await waitFor(async () => {
-      const due = await durablePool.query(
-        "update reconciliation_run set next_at = '2000-01-01' where not in_progress",
-      )
-      expect(due.rowCount).toBe(5)
-    })
-    // The lease of a claimed run is shorter.
-    await waitFor(async () => {
-      const { rows } = await durablePool.query(
-        "select from reconciliation_run where in_progress or next_at < now() + interval '5 minutes'",
-      )
-      expect(rows).toEqual([])
-    })
+    await reconcileNow()
     const recorded = await Promise.all(
       [ninth, haven, palm].map((each) => recordedIn(service, each)),
     )
@@ -66,9 +77,56 @@ test('records payments whose notifications were missed, at each bank that can li
   }
 })
 
+test('holds a listed payment that cannot be recorded, once, and asks the bank again on a retry', async () => {
+  const to = await payee(service, Bank.BANK_PALMPAY)
+  const old = { atMs: Date.now() - OLD_MS }
+  const first = palmPay.receive(to.accountNumber, '7.02', old)
+  await reconcileNow()
+  const second = palmPay.receive(to.accountNumber, '7.03', { ...old, sessionId: first.sessionId })
+  const client = service.client(NotificationService)
+  const ofSecond = async () => {
+    const { notifications } = await client.listNotifications({ bank: Bank.BANK_PALMPAY })
+    return notifications.filter(({ amountMinor }) => amountMinor === 703n)
+  }
+  const cause = `session ${first.sessionId} belongs to another payment than ${second.orderNo}`
+  const held = { cause, state: NotificationState.MANUAL_REVIEW }
+  for (let run = 0; run < 2; run++) {
+    await reconcileNow()
+    expect(await ofSecond()).toMatchObject([{ ...held, tries: 1 }])
+  }
+  const [{ id: notificationId } = { id: '' }] = await ofSecond()
+  const { body } = await client.showNotification({ notificationId })
+  expect(JSON.parse(body)).toMatchObject({ bankKey: second.orderNo, amountMinor: '703' })
+  await client.retryNotification({ notificationId })
+  await waitFor(async () => expect(await ofSecond()).toMatchObject([{ ...held, tries: 2 }]))
+  await client.resolveNotification({ notificationId, note: 'credited by hand' })
+  await reconcileNow()
+  expect(await ofSecond()).toMatchObject([{ state: NotificationState.PROCESSED }])
+  expect(await recordedIn(service, to)).toHaveLength(1)
+})
+
+test('records on a retry a listed payment whose session has become free, as reconciliation does', async () => {
+  const { durablePool } = service.database
+  const to = await payee(service, Bank.BANK_PALMPAY)
+  const { sessionId } = palmPay.receive(to.accountNumber, '7.04', { atMs: Date.now() - OLD_MS })
+  await durablePool.query("insert into bank_payment_key values ('PALMPAY', 'another', $1, now())", [
+    sessionId,
+  ])
+  await reconcileNow()
+  const client = service.client(NotificationService)
+  const { notifications } = await client.listNotifications({ bank: Bank.BANK_PALMPAY })
+  const held = notifications.find(({ amountMinor }) => amountMinor === 704n)
+  await durablePool.query("delete from bank_payment_key where bank_key = 'another'")
+  await client.retryNotification({ notificationId: held!.id })
+  const recordedBy = async () => {
+    const text = 'select recorded_by from transaction where session_id = $1'
+    return (await durablePool.query(text, [sessionId])).rows
+  }
+  await waitFor(async () => expect(await recordedBy()).toEqual([{ recorded_by: 'reconciliation' }]))
+})
+
 const db = useDatabase()
 const clock = testClock(Date.UTC(2026, 10, 20, 12))
-const HOUR_MS = 3_600_000
 
 interface Listed extends BankPayment {
   readonly atMs: number
@@ -88,7 +146,7 @@ function useBank(listing: 'by bank' | 'by account' = 'by bank') {
   const missed: string[] = []
   const faults = new Map<string, Error>()
   let requeries = 0
-  let isConfirming = true
+  let response: 'confirmed' | 'denied' | 'unknown' = 'confirmed'
   const list = ({ fromMs, toMs, account, page = '0' }: PaymentListing) => {
     const fault = faults.get(account?.accountNumber ?? '') ?? faults.get('')
     if (fault) throw fault
@@ -109,9 +167,8 @@ function useBank(listing: 'by bank' | 'by account' = 'by bank') {
     listPayments: async (request) => list(request),
     requery: async (payment) => {
       requeries += 1
-      return isConfirming
-        ? { kind: 'confirmed', payment }
-        : { kind: 'denied', cause: 'it is no transfer' }
+      if (response === 'confirmed') return { kind: response, payment }
+      return { kind: response, cause: 'it is no transfer' }
     },
   }
   const runtime = createTestRuntime(db.database, { clock })
@@ -130,6 +187,7 @@ function useBank(listing: 'by bank' | 'by account' = 'by bank') {
     isReturned: createIsReturned(durablePool),
     recordPayment,
     reversePayment: undefined,
+    storeListed: createStoreListed(runtime, createEncrypter(MASTER_KEY)),
     isSimulated: () => false,
     onMissed: (_, outcome) => void missed.push(outcome),
     onFinished: () => undefined,
@@ -141,10 +199,13 @@ function useBank(listing: 'by bank' | 'by account' = 'by bank') {
     while ((await turn(signal)) !== undefined);
   }
   return {
-    ...{ bank, missed, faults, recordPayment },
+    bank,
+    missed,
+    faults,
+    recordPayment,
     requeries: () => requeries,
-    deny: () => {
-      isConfirming = false
+    respond: (kind: typeof response) => {
+      response = kind
     },
     /** Opens an account of a live business at the bank. @returns its number */
     async open() {
@@ -159,8 +220,13 @@ function useBank(listing: 'by bank' | 'by account' = 'by bank') {
     receive(accountNumber: string, more: Partial<Listed> = {}) {
       const sessionId = `listed-${++sessions}`
       const payment: Listed = {
-        ...{ bankKey: sessionId, sessionId, accountNumber, amountMinor: 100n, narration: '' },
-        ...{ paidAtMs: undefined, atMs: clock.now() - OLD_MS },
+        bankKey: sessionId,
+        sessionId,
+        accountNumber,
+        amountMinor: 100n,
+        narration: '',
+        paidAtMs: undefined,
+        atMs: clock.now() - OLD_MS,
         payer: { name: '', accountNumber: '', bankCode: '', bankName: '' },
         ...more,
       }
@@ -208,12 +274,59 @@ test('records a payment for an unknown account as unmatched, with one requery', 
   }
 })
 
+test('holds and reports a payment that cannot be recorded once, and none that an operator has, or had', async () => {
+  const bank = useBank()
+  const number = await bank.open()
+  const { sessionId } = bank.receive(number)
+  await bank.runAll()
+  const notified = `notified-${sessionId}`
+  const receivedAt = new Date('2026-01-01')
+  await query(
+    `insert into bank_notification (id, bank, body_digest, received_at, raw_encrypted, bank_key, state, outcome, cause, tries)
+      values ('ntf_notified', $1, '', $2, '', $3, 'MANUAL_REVIEW', 'MANUAL_REVIEW', '', 1)`,
+    [bank.bank, receivedAt, notified],
+  )
+  for (const bankKey of [notified, `listed-${sessionId}`])
+    bank.receive(number, { bankKey, sessionId, amountMinor: 200n })
+  const held = () =>
+    query('select id from bank_notification where session_id = $1', [sessionId]).then(
+      (rows) => rows.length,
+    )
+  for (let run = 0; run < 3; run++) {
+    await bank.runAll()
+    expect([await held(), bank.missed]).toEqual([1, ['RECORDED', 'MANUAL_REVIEW']])
+    await query(
+      `update bank_notification set state = 'PROCESSED', resolved_at = now() where bank = $1 and state = 'MANUAL_REVIEW'`,
+      [bank.bank],
+    )
+  }
+  // What reconciliation holds does not show that the bank's notifications arrive.
+  const em = db.database.orm.em.fork()
+  expect(await latestNotificationAt(em, bank.bank)).toEqual(receivedAt)
+})
+
+test('stores a payment that its bank neither confirms nor denies, once: no later run may list it', async () => {
+  const bank = useBank()
+  const number = await bank.open()
+  const { sessionId } = bank.receive(number)
+  bank.respond('unknown')
+  for (let run = 0; run < 2; run++) {
+    await bank.runAll()
+    expect(bank.missed).toEqual(['RETRY'])
+    const stored = 'select state, listed from bank_notification where session_id = $1'
+    expect(await query(stored, [sessionId])).toEqual([{ state: 'PENDING', listed: true }])
+  }
+  bank.respond('confirmed')
+  await bank.runAll()
+  expect(await recordedFor(number)).toEqual([sessionId])
+})
+
 describe('does not record', () => {
   test('a credit of a statement that the bank does not confirm as a transfer', async () => {
     const bank = useBank()
     const number = await bank.open()
     bank.receive(number)
-    bank.deny()
+    bank.respond('denied')
     await bank.runAll()
     expect(bank.requeries()).toBe(1)
     expect(await recordedFor(number)).toEqual([])

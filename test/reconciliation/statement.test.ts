@@ -1,5 +1,4 @@
 import { create } from '@bufbuild/protobuf'
-import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import {
@@ -82,8 +81,12 @@ describe('a row of a bank’s statement', () => {
     const account = await payee(service, Bank.BANK_PALMPAY)
     const order = palmPay.receive(account.accountNumber, '15', old())
     const { missing, rejected, retry, recorded, none, matched } = {
-      ...{ missing: Finding.MISSING, matched: Finding.MATCHED, rejected: Action.REJECTED },
-      ...{ retry: Action.RETRY, recorded: Action.RECORDED, none: Action.NONE },
+      missing: Finding.MISSING,
+      matched: Finding.MATCHED,
+      rejected: Action.REJECTED,
+      retry: Action.RETRY,
+      recorded: Action.RECORDED,
+      none: Action.NONE,
     }
     expect(await reconcile([rowOf(order, { amountMinor: 9n })])).toEqual([[missing, rejected]])
     expect(await reconcile([rowOf(order, { bankKey: '' })])).toEqual([[missing, rejected]])
@@ -188,39 +191,34 @@ test('an applied row names the operator, at a live bank and at one that is not',
   }
 })
 
-test('records a payment once, however notifications and statements interleave', async () => {
-  const account = await payee(service, Bank.BANK_PALMPAY)
-  const step = fc.record({
-    order: fc.nat(2),
-    source: fc.constantFrom('notification', 'statement', 'statement without session'),
-    together: fc.boolean(),
-  })
-  await fc.assert(
-    fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 8 }), async (steps) => {
-      const before = (await recordedIn(service, account)).length
-      const orders = [0, 1, 2].map((i) =>
-        palmPay.receive(account.accountNumber, '2', {
-          ...old(),
-          ...(i === 0 && { sessionId: '' }),
-        }),
-      )
-      let running: Promise<unknown>[] = []
-      for (const { order: index, source, together } of steps) {
-        const order = orders[index]!
-        const sessionless = source === 'statement without session' ? { sessionId: '' } : {}
-        running.push(
-          source === 'notification' ? notify(order) : reconcile([rowOf(order, sessionless)]),
-        )
-        if (together) continue
-        await Promise.all(running)
-        running = []
-      }
-      await Promise.all(running)
-      const reported = new Set(steps.map((each) => each.order)).size
-      expect((await recordedIn(service, account)).length - before).toBe(reported)
-    }),
-    { numRuns: 10 },
+test('reports a row that could not be processed, and audits the others that the call recorded', async () => {
+  const rows = [1, 2].map((each) =>
+    toStatementRow(
+      create(StatementRowSchema, {
+        sessionId: `faulty-${each}`,
+        bankKey: `faulty-${each}`,
+        accountNumber: '0000000000',
+        amountMinor: 100n,
+      }),
+    ),
   )
+  const faulty = {
+    live: new Map(),
+    isSimulated: () => true,
+    assignSession: async ({ sessionId }) => sessionId,
+    recordPayment: async ({ sessionId }) => {
+      if (sessionId === 'faulty-1') throw new Error('the connection was lost')
+      return { outcome: 'UNMATCHED', transaction: undefined }
+    },
+  } satisfies Partial<ReconcileDependencies> as unknown as ReconcileDependencies
+  const runtime = createTestRuntime(service.database)
+  const statement = { bank: 'PALMPAY', rows, apply: true } as const
+  const results = await reconcileStatement(runtime, faulty, statement, SYSTEM)
+  expect(results.map(({ action }) => action)).toEqual(['RETRY', 'UNMATCHED'])
+  const { rows: audited } = await service.database.durablePool.query(
+    `select details from audit_entry where action = 'statement.reconcile' order by number desc limit 1`,
+  )
+  expect(JSON.parse(audited[0].details)).toEqual({ rows: 2, retry: 1, unmatched: 1 })
 })
 
 test('reports which rows a call that ran out of time did not reach', async () => {

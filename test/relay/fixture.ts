@@ -3,6 +3,7 @@ import type { Pool } from 'pg'
 import pino, { type Logger } from 'pino'
 import { expect, onTestFinished } from 'vitest'
 import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
+import { DAY_MS } from '../../src/core/durations.ts'
 import type { Tracing } from '../../src/core/tracing.ts'
 import { readLogState } from '../../src/events/log-state.ts'
 import { readLog } from '../../src/events/read-log.ts'
@@ -12,8 +13,8 @@ import type { RelayFormat } from '../../src/relay/message.ts'
 import { createRelay, type Relay } from '../../src/relay/relay.ts'
 import { type NatsServer, openReader, type StreamReader } from '../support/nats.ts'
 import { createTestRuntime } from '../support/runtime.ts'
+import { WAIT_LIMIT_MS } from '../support/wait-for.ts'
 
-export const DAY_MS = 86_400_000
 const READ_MAX = 10_000
 
 /** How a relay of a test signs in. */
@@ -73,7 +74,7 @@ export async function untilPublished(
   pool: Pool,
   server: NatsServer,
   stream: string,
-  timeout = 30_000,
+  timeout = WAIT_LIMIT_MS,
 ): Promise<void> {
   await expect
     .poll(

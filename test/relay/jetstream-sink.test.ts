@@ -4,8 +4,15 @@ import { hasNats, startNats } from '../support/nats.ts'
 import { openSink, useReader } from './fixture.ts'
 
 const message = (id: string, position: bigint): EventMessage => ({
-  ...{ id, position, mode: 'live', businessId: 'biz_1', kind: 'ACCOUNT_CREATED' },
-  ...{ cursor: 'cursor', epoch: 1, contentType: 'text/plain', body: new Uint8Array(1) },
+  id,
+  position,
+  mode: 'live',
+  businessId: 'biz_1',
+  kind: 'ACCOUNT_CREATED',
+  cursor: 'cursor',
+  epoch: 1,
+  contentType: 'text/plain',
+  body: new Uint8Array(1),
 })
 
 test.skipIf(!hasNats)(

@@ -8,8 +8,13 @@ import { accountEvent, paymentEvent } from '../webhooks/fixture.ts'
 test('a message has what a subscriber gets, in either format', () => {
   for (const { id, ...event } of [accountEvent('biz_1'), paymentEvent('biz_1')]) {
     const entry = {
-      ...{ ...event, eventId: id, position: 7n, businessSequence: 3n, epoch: 2 },
-      ...{ live: false, occurredAtMs: Date.UTC(2026, 10, 20) },
+      ...event,
+      eventId: id,
+      position: 7n,
+      businessSequence: 3n,
+      epoch: 2,
+      live: false,
+      occurredAtMs: Date.UTC(2026, 10, 20),
     }
     const expected = toEventMessage(entry, 3)
     const binary = toMessage(entry, 3, 'protobuf')

@@ -23,7 +23,7 @@ test.skipIf(!hasNats)(
     const server = await startNats('--user', 'relay', '--pass', 'p@ss')
     onTestFinished(() => server.stop())
     const url = server.url.replace('//', '//relay:p%40ss@')
-    expect((await examine(url))[0]).toBe('warn: there is no stream yet')
+    await waitFor(async () => expect((await examine(url))[0]).toBe('warn: there is no stream yet'))
     expect((await examine(server.url))[0]).toMatch(
       /^fail: no NATS server of RELAY_URL accepts the connection: /,
     )
@@ -32,7 +32,7 @@ test.skipIf(!hasNats)(
     onTestFinished(() => instance.close())
     const metrics = async () => (await fetch(`${instance.httpUrl}/metrics`)).text()
     await waitFor(async () => expect(await metrics()).toContain('inflow_relay_up 0'))
-    expect((await fetch(`${instance.httpUrl}/readyz`)).status).toBe(200)
+    await waitFor(async () => expect((await fetch(`${instance.httpUrl}/readyz`)).status).toBe(200))
     await server.restart()
     await waitFor(async () => expect(await metrics()).toContain('inflow_relay_up 1'))
 
@@ -45,18 +45,22 @@ test.skipIf(!hasNats)(
       ]),
     )
     const settings = {
-      ...{ servers: server.address, user: 'relay', pass: 'p@ss' },
+      servers: server.address,
+      user: 'relay',
+      pass: 'p@ss',
       reconnect: false,
     }
     const connection = await connect(settings)
     onTestFinished(() => connection.close())
     const { streams } = await jetstreamManager(connection)
     await streams.update('INFLOW_EVENTS_1', { max_age: 3_600e9, max_msgs_per_subject: 5 })
-    expect(await examine(url)).toEqual(
-      expect.arrayContaining([
-        'fail: the stream keeps a number of messages of each subject',
-        'warn: the stream keeps messages for 1.0 hours, EVENT_RETENTION_DAYS is 90',
-      ]),
+    await waitFor(async () =>
+      expect(await examine(url)).toEqual(
+        expect.arrayContaining([
+          'fail: the stream keeps a number of messages of each subject',
+          'warn: the stream keeps messages for 1.0 hours, EVENT_RETENTION_DAYS is 90',
+        ]),
+      ),
     )
   },
 )

@@ -1,16 +1,14 @@
-import { timestampFromMs } from '@bufbuild/protobuf/wkt'
+import { timestampFromMs, timestampMs } from '@bufbuild/protobuf/wkt'
 import { expect, test } from 'vitest'
-import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { Schedule } from '../../gen/inflow/settlement/v1/settlement_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
+import { DAY_MS } from '../../src/core/durations.ts'
 import { until } from '../protocols/rest/rest.ts'
-import { useService } from '../support/service.ts'
+import { issueToken, useService } from '../support/service.ts'
 import { openAccount, paymentInto, transactionsOf } from '../transactions/fixture.ts'
 
 const service = useService()
 const settlements = (token?: string) => service.client(SettlementService, token)
-
-const DAY_MS = 86_400_000
 
 /** YYYY-MM-DD of a time in Lagos. */
 const lagosDay = (atMs: number) => new Date(atMs + 3_600_000).toISOString().slice(0, 10)
@@ -26,6 +24,11 @@ async function setScene() {
     await transactionsOf(service).recordPayment(payment)
   }
   const [{ businessId }] = accounts
+  // The settlement waits for the number of the payment for two seconds at most.
+  await until(
+    () => settlements().previewSettlement({ businessId, force: true }),
+    ({ transactionCount }) => transactionCount === 1n,
+  )
   const { settlements: settled } = await settlements().settle({ businessId, force: true })
   for (const name of ['first', 'second']) {
     const sessionId = `${name}-${businessId}`
@@ -38,7 +41,7 @@ async function setScene() {
 test('a month shows working days, what was settled, and what falls due', async () => {
   const { accounts, settlement } = await setScene()
   const [{ businessId }, other] = accounts
-  const today = lagosDay(Date.now())
+  const today = lagosDay(timestampMs(settlement.startedAt!))
   const month = today.slice(0, 7)
   await settlements().addHoliday({ day: `${month}-05`, name: 'Test day' })
   const calendarOf = async (request: { businessId?: string; month: string; test?: boolean }) =>
@@ -87,8 +90,7 @@ test('a month shows working days, what was settled, and what falls due', async (
     }
   }
 
-  const restricted = { name: 'portal', scopes: ['read'], businessIds: [other.businessId] }
-  const { secret } = await service.client(AdminService).issueToken(restricted)
+  const { secret } = await issueToken(service, ['read'], [other.businessId])
   const seen = await settlements(secret).getSettlementCalendar({ month: dueMonth })
   expect(seen.days.find(({ day }) => day === dueDay)).toMatchObject({ dueBalanceCount: 1n })
   expect(seen.days.every(({ settlementCount }) => settlementCount === 0n)).toBe(true)

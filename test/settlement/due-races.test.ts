@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import pg from 'pg'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { ENTITIES } from '../../src/app/entities.ts'
-import { epochMs } from '../../src/postgres/epoch-ms.ts'
+import { DAY_MS } from '../../src/core/durations.ts'
 import { type Database, openDatabase } from '../../src/postgres/orm.ts'
 import { addHoliday, removeHoliday } from '../../src/settlement/change-terms.ts'
 import { computeDue } from '../../src/settlement/due-index.ts'
@@ -15,11 +15,8 @@ import { useDatabase } from '../support/database.ts'
 import { SYSTEM } from '../support/operator.ts'
 import { createInstance, insertBusiness, payAt, testClock } from './fixture.ts'
 
-/** Printed in the test title: SEED=… repeats a run. */
-const SEED = Number(process.env['SEED'] ?? Math.floor(Math.random() * 2 ** 31))
 const SCHEDULES = Number(process.env['DUE_SCHEDULES'] ?? 15)
 
-const DAY_MS = 86_400_000
 // A Friday, midday in Lagos.
 const NOW_MS = Date.UTC(2026, 10, 20, 11)
 const HOLIDAYS = ['2026-11-19', '2026-11-20', '2026-11-23']
@@ -127,7 +124,7 @@ beforeEach(async () => {
   await sweepDue(createInstance(db.database, clock))
 })
 
-test(`no balance leaves the index of what is due, however its writers interleave (SEED=${SEED})`, async () => {
+test('no balance leaves the index of what is due, however its writers interleave', async () => {
   await fc.assert(
     fc.asyncProperty(plan, async ({ steps, order, deathAt }) => {
       businesses = [
@@ -140,9 +137,9 @@ test(`no balance leaves the index of what is due, however its writers interleave
       await interleave(steps, order, deathAt)
       await expectComplete(changesHolidays)
     }),
-    { seed: SEED, numRuns: SCHEDULES, endOnFailure: true },
+    { numRuns: SCHEDULES, endOnFailure: true },
   )
-}, 600_000)
+})
 
 async function interleave(
   steps: readonly (readonly Step[])[],
@@ -202,7 +199,7 @@ async function untilQuiet(): Promise<void> {
 
 /** Of a connection that was ended, or that a busy machine did not open in time. */
 function expectDeath(error: Error): void {
-  expect(error.message).toMatch(/terminat|is not queryable|not usable|connect/i)
+  expect(error.message).toMatch(/terminat|is not queryable|not usable|connect|timeout/i)
 }
 
 async function take({ database, instance }: Actor, next: Step): Promise<void> {
@@ -265,7 +262,7 @@ async function expectComplete(changesHolidays: boolean): Promise<void> {
   const keys = businesses.map(({ id }): BalanceKey => ({ businessId: id, live: true }))
   const due = await computeDue(durablePool, keys)
   const { rows } = await durablePool.query<{ business_id: string; due_at_ms: number }>(
-    `select business_id, ${epochMs('due_at')} as due_at_ms from settlement_due
+    `select business_id, round(date_part('epoch', due_at) * 1000) as due_at_ms from settlement_due
       where business_id = any ($1)`,
     [keys.map(({ businessId }) => businessId)],
   )

@@ -1,5 +1,6 @@
 import pg from 'pg'
 import { beforeAll, expect, test } from 'vitest'
+import { DAY_MS } from '../../src/core/durations.ts'
 import { useDatabase } from '../support/database.ts'
 import { sequence } from '../support/events.ts'
 import { rowsRead } from '../support/rows-read.ts'
@@ -7,12 +8,19 @@ import { createInstance, testClock } from './fixture.ts'
 
 const BUSINESSES = 5_000
 const DUE = 3
-const DAY_MS = 86_400_000
 
 /** All tables with a row for each business, or more. */
 const TABLES = [
-  ...['business', 'settlement_terms', 'settlement_due', 'settlement', 'event_business_counter'],
-  ...['transaction', 'ledger_posting', 'outbox', 'event_log', 'archived_entry'],
+  'business',
+  'settlement_terms',
+  'settlement_due',
+  'settlement',
+  'event_business_counter',
+  'transaction',
+  'ledger_posting',
+  'outbox',
+  'event_log',
+  'archived_entry',
 ]
 
 const db = useDatabase(8)

@@ -62,7 +62,9 @@ export function createInstance(
   const job = createSettlementJob(context)
   return {
     ...context,
-    ...{ durablePool, recordPayment, job },
+    durablePool,
+    recordPayment,
+    job,
     /** Without terms, nothing becomes due during a test, and nothing has a fee. */
     setTerms: (businessId: string, terms: Partial<Terms> = {}) =>
       updateTerms(context, businessId, { ...DEFAULT_TERMS, workingDays: 30, ...terms }, SYSTEM),
@@ -70,7 +72,12 @@ export function createInstance(
     settleNow: (businessId: string, { live = true, requestId = '' } = {}) =>
       settle(context, { businessId, live, requestId, force: true }, CALLER),
     reverse: (transactionId: string) =>
-      reverseTransaction(context, context, { transactionId, reason: 'sent twice' }, SYSTEM),
+      reverseTransaction(
+        context,
+        context.semaphore,
+        { transactionId, reason: 'sent twice' },
+        SYSTEM,
+      ),
   }
 }
 
@@ -79,8 +86,14 @@ export const INSTANT = { schedule: 'INSTANT', workingDays: 0 } as const
 
 /** What a forced settlement of a balance starts with, without a fee. */
 export const forced = (businessId: string, cutOffAtMs: number) => ({
-  ...{ businessId, cutOffAtMs, live: true, requestId: undefined, forced: true },
-  ...{ feeFlatMinor: 0n, feeBasisPoints: 0, feeCapMinor: 0n },
+  businessId,
+  cutOffAtMs,
+  live: true,
+  requestId: undefined,
+  forced: true,
+  feeFlatMinor: 0n,
+  feeBasisPoints: 0,
+  feeCapMinor: 0n,
 })
 
 let inserted = 0

@@ -5,7 +5,7 @@ import { processNextBatch, startSettlement } from '../../src/settlement/runs/run
 import { settle } from '../../src/settlement/runs/settle.ts'
 import { SETTLEMENT_COLUMNS, toSettlement } from '../../src/settlement/runs/store.ts'
 import { readCalendar } from '../../src/settlement/terms.ts'
-import { tamper, useDatabase } from '../support/database.ts'
+import { tamper, useDatabase, withOpenTransaction } from '../support/database.ts'
 import { SYSTEM } from '../support/operator.ts'
 import { rowsRead } from '../support/rows-read.ts'
 import {
@@ -73,6 +73,10 @@ test('a business that cannot be settled holds up no other, is reported, and is s
     'warn: 1 settlements have been running for more than an hour',
     'warn: 1 settlement requests have been in progress for more than an hour',
   ])
+  // The job resumes the request, too; it waits before it tries the balance again.
+  clock.set(clock.now() + 120_000)
+  await expect(instance.job.run()).rejects.toThrow('1 balances could not be settled')
+  await instance.job.run()
   await tamper(
     db.database.durablePool,
     `insert into ledger_posting (transaction_id, kind, business_id, live, debit_account,
@@ -126,17 +130,12 @@ describe('a large settlement', () => {
     const large = await insertPaidBusiness(2)
     const { id } = (await start(large.id))!
     const small = await insertPaidBusiness(1)
-    const other = await instance.durablePool.connect()
-    try {
-      await other.query('begin')
+    await withOpenTransaction(instance.durablePool, async (other) => {
       await other.query('select from settlement where id = $1 for update', [id])
       await instance.job.run()
       expect(await availableOf(small.id)).toBe(100n)
       expect(await availableOf(large.id)).toBe(0n)
-    } finally {
-      await other.query('rollback')
-      other.release()
-    }
+    })
     await instance.job.run()
     expect(await availableOf(large.id)).toBe(200n)
   })
@@ -167,8 +166,10 @@ test('a settlement whose payments are all reversed after it started moves no mon
     [businessId],
   )
   expect(rows.map(({ kind }) => kind)).toEqual([
-    ...['PAYMENT_NOTIFICATION', 'PAYMENT_NOTIFICATION'],
-    ...['PAYMENT_REVERSED', 'PAYMENT_REVERSED'],
+    'PAYMENT_NOTIFICATION',
+    'PAYMENT_NOTIFICATION',
+    'PAYMENT_REVERSED',
+    'PAYMENT_REVERSED',
   ])
 })
 

@@ -8,7 +8,7 @@ import { inTransaction } from '../../src/postgres/in-transaction.ts'
 import { until } from '../protocols/rest/rest.ts'
 import { useDatabase } from '../support/database.ts'
 import { useService } from '../support/service.ts'
-import { waitFor } from '../support/wait-for.ts'
+import { untilServed, waitFor } from '../support/wait-for.ts'
 import { openAccount, paymentInto } from '../transactions/fixture.ts'
 import { findDiscrepancies } from './fixture.ts'
 
@@ -68,22 +68,38 @@ describe('a settlement', () => {
     sessionId: string,
     call: (businessId: string) => Promise<Result>,
   ): Promise<Result> {
+    for (let tries = 1; ; tries += 1) {
+      const { result, tookMs } = await tryUnnumbered(`${sessionId}-${tries}`, call)
+      // A call waits no longer than two seconds.
+      if (tookMs < 2_000 || tries === 20) return result
+    }
+  }
+
+  async function tryUnnumbered<Result>(
+    sessionId: string,
+    call: (businessId: string) => Promise<Result>,
+  ): Promise<{ result: Result; tookMs: number }> {
     const other = await openNumbered()
     const { businessId, number } = await openAccount(service)
     await settlements().updateSettlementTerms({ businessId, terms: LATER })
     let isDone = false
+    let tookMs = 0
     const { result } = await inTransaction(db.database.durablePool, async (client) => {
       // Nothing gets a number now.
       await client.query('select from sequencer for update')
       await transactions().recordPayment(paymentInto(number, { sessionId }))
+      const beganMs = performance.now()
       const result = call(businessId).finally(() => {
         isDone = true
+        tookMs = performance.now() - beganMs
       })
-      // Without waiting, it would have ended before three others that began later.
-      for (let count = 0; count < 3 && !isDone; count++) await call(other)
+      // Without waiting, it would have ended before three others that began later. It waits for two seconds at most.
+      const untilMs = performance.now() + 700
+      for (let count = 0; count < 3 && !isDone && performance.now() < untilMs; count++)
+        await call(other)
       return { result }
     })
-    return result
+    return { result: await result, tookMs }
   }
 
   test('that is forced settles every payment that was acknowledged before', async () => {
@@ -117,6 +133,7 @@ describe('a settlement', () => {
     await transactions().recordPayment(
       paymentInto(number, { sessionId: 'large', amountMinor: 900_000n }),
     )
+    await untilNumbered(businessId)
     // 1.5 % of 333.33 is 4.99995: 5.00 with half a kobo up; of 9,000.00 it is 135, over the cap.
     const preview = await settlements().previewSettlement({ businessId, force: true })
     expect(preview).toMatchObject({ transactionCount: 3n, grossMinor: 966_666n, feesMinor: 5_000n })
@@ -186,7 +203,7 @@ describe('a settlement', () => {
     const request = { businessId, requestId: `many-${businessId}`, force: true }
     await untilNumbered(businessId)
     const client = settlements()
-    await Promise.all(Array.from({ length: 20 }, () => client.settle(request)))
+    await Promise.all(Array.from({ length: 20 }, () => untilServed(() => client.settle(request))))
     const listed = await settlements().listSettlements({ businessId })
     expect(listed.settlements).toMatchObject([
       { transactionCount: 50n, status: SettlementStatus.COMPLETED },

@@ -55,6 +55,7 @@ export function createScene(database: Database) {
         const { reference } = rows[0]
         return change({ ...key, reference }, { split, names, allowed: undefined }, SYSTEM)
       },
+      setFee: (basisPoints: number) => instance.setTerms(id, { feeBasisPoints: basisPoints }),
       async settle() {
         await sequence(durablePool)
         const { settlements } = await instance.settleNow(id)

@@ -2,9 +2,9 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { Schedule } from '../../gen/inflow/settlement/v1/settlement_pb.ts'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
-import { runHere } from '../cli/run-inflow.ts'
-import { until } from '../protocols/rest/rest.ts'
-import { ADMIN_TOKEN, useService } from '../support/service.ts'
+import { callerEnv, runHere } from '../cli/run-inflow.ts'
+import { useService } from '../support/service.ts'
+import { waitUntil } from '../support/wait-for.ts'
 import { openAccount, paymentInto } from '../transactions/fixture.ts'
 
 const service = useService()
@@ -12,14 +12,13 @@ let businessId: string
 /** A time right after each round of payments was booked. */
 const times: string[] = []
 
-const run = (...args: string[]) =>
-  runHere(args, { INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN })
+const run = (...args: string[]) => runHere(args, callerEnv(service))
 
 async function untilBooked(count: number): Promise<void> {
-  await until(
-    () => service.client(SettlementService).listEntries({ businessId, pageSize: 1_000 }),
-    ({ entries }) => entries.length === count,
-  )
+  await waitUntil(async () => {
+    const request = { businessId, pageSize: 1_000 }
+    return (await service.client(SettlementService).listEntries(request)).entries.length === count
+  })
   const { rows } = await service.database.durablePool.query<{ at: string }>(
     `select to_char((max(logged_at) + interval '1 ms') at time zone 'UTC',
       'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as at from money_event where business_id = $1`,
@@ -27,10 +26,7 @@ async function untilBooked(count: number): Promise<void> {
   )
   times.push(rows[0]!.at)
   // Later entries are booked after this time.
-  await until(
-    async () => Date.now(),
-    (now) => now > Date.parse(rows[0]!.at),
-  )
+  await waitUntil(() => Date.now() > Date.parse(rows[0]!.at))
 }
 
 beforeAll(async () => {
@@ -136,8 +132,19 @@ describe('the command line', () => {
   test('sets terms, previews a settlement, settles and lists settlements', async () => {
     const at = ['--business', businessId]
     const set = await run(
-      ...['settle', 'terms', ...at, '--schedule', 'working-days', '--days', '2'],
-      ...['--cut-off', '09:30', '--fee-percent', '1.5', '--fee-cap', '10'],
+      'settle',
+      'terms',
+      ...at,
+      '--schedule',
+      'working-days',
+      '--days',
+      '2',
+      '--cut-off',
+      '09:30',
+      '--fee-percent',
+      '1.5',
+      '--fee-cap',
+      '10',
     )
     expect(set.stdout).toMatch(/^Working days +2$/m)
     expect((await run('settle', 'terms', ...at)).stdout).toBe(set.stdout)

@@ -2,6 +2,7 @@ import { fromBinary, toBinary } from '@bufbuild/protobuf'
 import type { Pool } from 'pg'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
+import { DAY_MS } from '../../src/core/durations.ts'
 import { archiveEvents } from '../../src/events/retention.ts'
 import { verifyPayouts } from '../../src/payouts/verify-payouts.ts'
 import { type Verification, verifyLedger } from '../../src/settlement/verify-ledger.ts'
@@ -17,7 +18,6 @@ import {
 import { createScene, percent } from './shares-fixture.ts'
 
 const db = useDatabase(4)
-const DAY_MS = 86_400_000
 const clock = testClock(Date.now() - DAY_MS)
 
 let instance: ReturnType<typeof createInstance>
@@ -53,8 +53,15 @@ beforeAll(async () => {
   const [of] = await owner.settle()
   ids = {
     session_c: `${accountNumber}-c`,
-    ...{ shop, settled, reversed, unsettled, stl_first: settlements[0]!.id },
-    ...{ owner: owner.id, partner: partner.id, shared, stl_split: of!.id },
+    shop,
+    settled,
+    reversed,
+    unsettled,
+    stl_first: settlements[0]!.id,
+    owner: owner.id,
+    partner: partner.id,
+    shared,
+    stl_split: of!.id,
   }
   expect(await findDiscrepancies(instance.durablePool)).toEqual([])
 })
@@ -199,7 +206,7 @@ describe('a verification reports', () => {
       'an event of an unknown subject',
       "update outbox set subject_id = 'txn_none' where subject_id = 'unsettled'",
       [
-        'txn_none: the event with sequence number 5 is of no transaction of this business and mode',
+        'txn_none: the event with sequence number 5 refers to no transaction of this business and mode',
         'unsettled: is SUCCESS; it has 0 PAYMENT_NOTIFICATION and 0 PAYMENT_REVERSED events',
       ],
     ],
@@ -284,7 +291,9 @@ describe('a verification reports', () => {
     const payload = await payloadWith(field, value)
     const found = await findAfter((pool) =>
       pool.query('update outbox set payload = $2 where subject_id = $1 and kind = $3', [
-        ...[ids['settled'], payload, 'PAYMENT_NOTIFICATION'],
+        ids['settled'],
+        payload,
+        'PAYMENT_NOTIFICATION',
       ]),
     )
     const at = 'settled: the event with sequence number 1 states'

@@ -55,7 +55,11 @@ test('moves are few, and none are made between cells that are even', () => {
     monthlyGrowth: 1,
   }))
   const placed = simulateCells({
-    ...{ random: () => 0, businesses: even.slice(0, 1), cells: 1, capacity: 400, days: 2 },
+    random: () => 0,
+    businesses: even.slice(0, 1),
+    cells: 1,
+    capacity: 400,
+    days: 2,
     placement: 'moves',
   })
   expect(placed).toMatchObject({ movesPerNight: 0, imbalance: 1 })

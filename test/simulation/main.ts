@@ -22,8 +22,12 @@ const { values } = parseArgs({
   },
 })
 const [seed, count, perSecond, capacity, skew, days] = [
-  ...[values.seed, values.businesses, values['per-second'], values.capacity],
-  ...[values.skew, values.days],
+  values.seed,
+  values.businesses,
+  values['per-second'],
+  values.capacity,
+  values.skew,
+  values.days,
 ].map(Number) as [number, number, number, number, number, number]
 if (values.help || [seed, count, perSecond, capacity, skew, days].some((each) => !(each >= 0))) {
   console.log(USAGE)
@@ -45,8 +49,13 @@ for (const factor of [2, 3, 4]) {
     const random = generator(seed + 1)
     const report = simulateCells({ random, businesses, cells, capacity, days, placement })
     const row = [
-      ...[`${cells}`, placement, percent(report.peak), percent(report.peak99)],
-      ...[report.imbalance.toFixed(2), percent(report.fullHours), report.movesPerNight.toFixed(1)],
+      `${cells}`,
+      placement,
+      percent(report.peak),
+      percent(report.peak99),
+      report.imbalance.toFixed(2),
+      percent(report.fullHours),
+      report.movesPerNight.toFixed(1),
     ]
     console.log(row.map((cell) => cell.padStart(13)).join(''))
   }

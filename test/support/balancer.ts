@@ -1,5 +1,6 @@
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { connect, createServer, type Socket } from 'node:net'
 import { servesGrpc } from './grpc-health.ts'
+import { listen } from './listen.ts'
 import { waitUntil } from './wait-for.ts'
 
 /** An instance behind the balancer. */
@@ -8,7 +9,7 @@ interface Instance {
   readonly grpcUrl: string
 }
 
-/** A TCP load balancer for the ports of HTTP and gRPC, which asks the instances for their health. */
+/** A TCP load balancer for the HTTP and gRPC ports, which checks the health of the instances. */
 export interface Balancer {
   readonly httpUrl: string
   readonly grpcUrl: string
@@ -24,8 +25,12 @@ export async function startBalancer(): Promise<Balancer> {
   const backends: { readonly instance: Instance; http: boolean; grpc: boolean }[] = []
   const sockets = new Set<Socket>()
   let turn = 0
+  // If none is healthy, connections go to those that were last.
+  const last = { http: backends, grpc: backends }
   const pick = (of: 'http' | 'grpc'): URL | undefined => {
-    const healthy = backends.filter((backend) => backend[of])
+    const now = backends.filter((backend) => backend[of])
+    if (now.length > 0) last[of] = now
+    const healthy = last[of]
     turn += 1
     const { instance } = healthy[turn % healthy.length] ?? {}
     return instance && new URL(of === 'http' ? instance.httpUrl : instance.grpcUrl)
@@ -52,8 +57,7 @@ export async function startBalancer(): Promise<Balancer> {
         })
       }
     })
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    return { server, url: `http://127.0.0.1:${(server.address() as AddressInfo).port}` }
+    return { server, url: `http://127.0.0.1:${await listen(server)}` }
   }
   const check = async (): Promise<void> => {
     await Promise.all(
@@ -86,7 +90,7 @@ export async function startBalancer(): Promise<Balancer> {
 
 async function isReady(httpUrl: string): Promise<boolean> {
   try {
-    const response = await fetch(`${httpUrl}/readyz`, { signal: AbortSignal.timeout(2_000) })
+    const response = await fetch(`${httpUrl}/readyz`, { signal: AbortSignal.timeout(60_000) })
     await response.arrayBuffer()
     return response.ok
   } catch {

@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { type Browser, chromium, type Page } from 'playwright-core'
 import { expect } from 'vitest'
+import { WAIT_LIMIT_MS } from './wait-for.ts'
 
 /**
  * Debian: `apt-get install chromium-headless-shell`, which does half as much work for a page as the whole
@@ -16,7 +17,11 @@ const installed = BROWSERS.find((path) => existsSync(path))
 export const hasBrowser = installed !== undefined
 
 export function launchBrowser(): Promise<Browser> {
-  return chromium.launch({ executablePath: installed!, args: ['--no-sandbox'] })
+  return chromium.launch({
+    executablePath: installed!,
+    args: ['--no-sandbox'],
+    timeout: WAIT_LIMIT_MS,
+  })
 }
 
 const axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
@@ -30,7 +35,7 @@ interface Report {
   readonly passes: readonly unknown[]
 }
 
-/** What axe finds to be serious, by rule and place. @param exclude a selector of what is not ours */
+/** Returns the serious faults that axe finds, by rule and element. @param exclude a selector of third-party elements */
 export async function seriousFaults(page: Page, exclude?: string): Promise<string[]> {
   // The policy of the page refuses scripts that are added to it.
   if (!(await page.evaluate('"axe" in window'))) await page.evaluate(`${axe}; 0`)

@@ -1,6 +1,6 @@
 import { createServer, type IncomingHttpHeaders, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { gunzipSync } from 'node:zlib'
+import { listen } from './listen.ts'
 import { waitFor } from './wait-for.ts'
 
 /** A span as it was exported. */
@@ -82,8 +82,7 @@ export async function startCollector(): Promise<Collector> {
       respond(response, request.headers['content-encoding'] === 'gzip' ? gunzipSync(body) : body)
     })
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as AddressInfo
+  const port = await listen(server)
   return {
     url: `http://127.0.0.1:${port}`,
     spans,

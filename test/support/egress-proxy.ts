@@ -1,13 +1,14 @@
 import { once } from 'node:events'
 import { createServer, type IncomingMessage } from 'node:http'
-import { type AddressInfo, connect, type Socket } from 'node:net'
+import { connect, type Socket } from 'node:net'
+import { listen } from './listen.ts'
 
 /** A local HTTP proxy for CONNECT that resolves every name to this machine. */
 export interface EgressProxy {
   readonly port: number
   /** The requested targets: "example.com:443". */
   readonly targets: readonly string[]
-  /** Of each of those, as it was sent. */
+  /** The Proxy-Authorization header of each request. */
   readonly authorizations: readonly (string | undefined)[]
   close(): Promise<void>
 }
@@ -39,10 +40,9 @@ export async function startEgressProxy(
     sockets.add(peer)
     peer.on('error', () => socket.destroy())
   })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
+  const port = await listen(server)
   return {
-    port: (server.address() as AddressInfo).port,
+    port,
     targets,
     authorizations,
     close: async () => {

@@ -2,19 +2,20 @@ import { type ChildProcess, execFileSync, type SpawnOptions, spawn } from 'node:
 import { once } from 'node:events'
 import { readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterEach, beforeEach, expect, vi } from 'vitest'
-import { withTimeout } from '../../src/core/with-timeout.ts'
+import { afterEach, beforeEach, expect } from 'vitest'
+import { withTimeout } from '../../src/core/concurrency.ts'
 import { makeFolder } from './folder.ts'
-import { WAIT_LIMIT_MS } from './wait-for.ts'
+import { postRest } from './service.ts'
+import { waitFor } from './wait-for.ts'
 
-/** How long a service has to stop with its database. */
-const STOP_LIMIT_MS = 12_000
+/** How long a service and its database may take to stop, also on a slow machine. */
+const STOP_LIMIT_MS = 120_000
 
 export const ROOT = join(import.meta.dirname, '../..')
 
 export const ENV = { PATH: process.env['PATH'], HTTP_PORT: '0', GRPC_PORT: '0', LOG_LEVEL: 'error' }
 
-/** For each test of a file: an empty folder, and the service started in it with its own database. */
+/** Provides each test of a file with an empty folder, and with the service started in it with its own database. */
 export function useEmbeddedService() {
   const children = new Set<ReturnType<typeof spawn>>()
   let folder: string
@@ -58,9 +59,7 @@ export function useEmbeddedService() {
         said += text
       })
     }
-    await vi.waitFor(() => expect(said).toMatch(/^Inflow is ready[\s\S]*-d '\{.*\}'$/m), {
-      timeout: WAIT_LIMIT_MS,
-    })
+    await waitFor(() => expect(said).toMatch(/^Inflow is ready[\s\S]*-d '\{.*\}'$/m))
     return { child, exited, said: () => said }
   }
 
@@ -107,18 +106,14 @@ export async function createAccount(
   { http_url: url, secret_key: key }: Record<string, string>,
   phone = '08012345678',
 ) {
-  const response = await fetch(`${url}/v2/thirdparty/generateVirtualAccount/`, {
-    method: 'POST',
-    headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
-    body: JSON.stringify({
-      reference: 'order-7',
-      email: 'ada@example.com',
-      phone,
-      firstName: 'Ada',
-      lastName: 'Obi',
-      bank: 'PROVIDUS',
-    }),
+  const answer = await postRest(url!, key, 'generateVirtualAccount/', {
+    reference: 'order-7',
+    email: 'ada@example.com',
+    phone,
+    firstName: 'Ada',
+    lastName: 'Obi',
+    bank: 'PROVIDUS',
   })
-  expect(response.status).toBe(200)
-  return { replayed: response.headers.get('idempotent-replayed'), body: await response.json() }
+  expect(answer.status).toBe(200)
+  return { replayed: answer.headers.get('idempotent-replayed'), body: answer.body }
 }

@@ -3,12 +3,15 @@ import { create, toBinary } from '@bufbuild/protobuf'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import type { Pool, PoolClient } from 'pg'
 import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
-import { cutPartition, listPartitions } from '../../src/postgres/partitions/partitions.ts'
+import { DAY_MS } from '../../src/core/durations.ts'
+import { createRetention } from '../../src/events/retention.ts'
+import { cutPartition, listPartitions } from '../../src/postgres/partitions.ts'
 import { tamper, tampering } from './database.ts'
+import { createTestRuntime } from './runtime.ts'
 
 /** Writes events into the outbox, as a use case does, in one commit. @returns their ids */
 export async function writeEvents(
-  pool: Pool,
+  pool: Pick<Pool, 'query'>,
   count: number,
   { businessId = 'biz_test', kind = 'ACCOUNT_CREATED', live = true, traceparent = '' } = {},
 ): Promise<string[]> {
@@ -42,12 +45,29 @@ export async function sequence(pool: Pool): Promise<void> {
   }
 }
 
-/** Removes the last events, as a restore does that begins no timeline. */
+/** Writes events, and numbers all that are committed. @returns the ids of the written ones */
+export async function publishEvents(
+  pool: Pool,
+  ...written: [count: number, event?: Parameters<typeof writeEvents>[2]]
+): Promise<string[]> {
+  const ids = await writeEvents(pool, ...written)
+  await sequence(pool)
+  return ids
+}
+
+/** Runs the retention of a day, two days later. @param upTo the last position that has its deliveries */
+export function runRetention(durablePool: Pool, upTo: bigint) {
+  const clock = { now: () => Date.now() + 2 * DAY_MS }
+  const bounds = { retentionDays: 1, dispatchedUpTo: async () => upTo }
+  return createRetention(createTestRuntime({ durablePool }, { clock }), bounds).run()
+}
+
+/** Removes the last events, like a restore that begins no new timeline. */
 export async function loseEvents(pool: Pool, ids: readonly string[]): Promise<void> {
   await tampering(pool, (client) => lose(client, ids))
 }
 
-/** Removes the last events and begins a timeline, as the promotion of a standby that lags does. */
+/** Removes the last events and begins a new timeline, like the promotion of a lagging standby. */
 export async function failOver(pool: Pool, lost: readonly string[]): Promise<void> {
   await tampering(pool, async (client) => {
     await lose(client, lost)
@@ -78,7 +98,7 @@ async function lose(client: PoolClient, ids: readonly string[]): Promise<void> {
   )
 }
 
-/** SQL: what makes the next tick find another timeline. */
+/** SQL that makes the next tick find another timeline. */
 const OTHER_TIMELINE = 'timeline = timeline - 1'
 
 /** Makes the next tick find another timeline, as after the promotion of a standby. */
@@ -99,7 +119,7 @@ function changingSequencer(set: string): string {
   return `update sequencer_tick set ${set} where tick = (select tick from sequencer)`
 }
 
-/** Ends the present partitions of the outbox and the log after their last rows, if no transaction uses them. */
+/** Ends the current partitions of the outbox and the log after their last rows, if no transaction uses them. */
 export async function cutPartitions(pool: Pool): Promise<void> {
   for (const [table, key] of [
     ['outbox', 'seq'],

@@ -1,5 +1,5 @@
 import pg, { type Pool } from 'pg'
-import type { PlanNode } from '../postgres/explained-database.ts'
+import { nodesOf, type PlanNode } from '../postgres/explained-database.ts'
 
 const SETTINGS = [
   'session_preload_libraries=auto_explain',
@@ -12,28 +12,30 @@ const SETTINGS = [
 ]
 
 /**
- * Runs statements on one connection of their own, as the owner of the server.
+ * Runs statements on a separate connection, as the owner of the server.
  *
- * @returns the plans of the statements, as they ran
+ * @returns the nodes of the plans with which the statements ran
  */
 export async function explain(
   url: string,
   run: (pool: Pool) => Promise<unknown>,
 ): Promise<PlanNode[]> {
-  const client = new pg.Client({
+  const pool = new pg.Pool({
     connectionString: url,
     options: SETTINGS.map((setting) => `-c ${setting}`).join(' '),
+    max: 1,
   })
   const plans: PlanNode[] = []
-  client.on('notice', ({ message = '' }) => {
-    const text = message.slice(message.indexOf('{'))
-    if (message.startsWith('duration: ')) plans.push(JSON.parse(text).Plan)
+  pool.on('connect', (client) => {
+    client.on('notice', ({ message = '' }) => {
+      const text = message.slice(message.indexOf('{'))
+      if (message.startsWith('duration: ')) plans.push(JSON.parse(text).Plan)
+    })
   })
-  await client.connect()
   try {
-    await run(client as unknown as Pool)
+    await run(pool)
   } finally {
-    await client.end()
+    await pool.end()
   }
-  return plans
+  return plans.flatMap((plan) => [...nodesOf(plan)])
 }

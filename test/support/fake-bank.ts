@@ -1,5 +1,4 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll } from 'vitest'
 import type {
   AccountResult,
@@ -10,6 +9,7 @@ import type {
 } from '../../src/banks/bank.ts'
 import type { Connectors, PrepareConnector } from '../../src/banks/connectors.ts'
 import { type BankHttp, BankUnreachableError } from '../../src/banks/http/bank-http.ts'
+import { listen } from './listen.ts'
 
 /** A payment as the fake bank stores it. */
 export interface FakePayment {
@@ -29,7 +29,7 @@ export type Mishap =
   | 'before'
   | 500
 
-/** A bank over HTTP, which resembles a real one only in its faults. */
+/** A bank over HTTP, which resembles a real bank only in its faults. */
 export interface FakeBank {
   readonly url: string
   /** The numbers of opened accounts, by reference. */
@@ -80,8 +80,7 @@ export function useFakeBank(): FakeBank {
     send(response, result)
   })
   beforeAll(async () => {
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-    url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    url = `http://127.0.0.1:${await listen(server)}`
   })
   afterAll(async () => {
     server.closeAllConnections()
@@ -138,8 +137,9 @@ function send(response: ServerResponse, result: unknown): void {
 function prepare(url: string, next: NextStep, binds: boolean): PrepareConnector {
   return () => ({
     baseUrl: url,
-    timeoutMs: 2_000,
+    timeoutMs: 120_000,
     binds,
+    pays: false,
     connect: ({ http }) => connect(http, next, binds),
   })
 }

@@ -1,15 +1,14 @@
 import { spawn } from 'node:child_process'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { TestProject } from 'vitest/node'
-import { ENTITIES } from '../../src/app/entities.ts'
 import { startEmbedded } from '../../src/postgres/embedded/embedded.ts'
-import { migrate } from '../../src/postgres/migrate.ts'
-import { openDatabase } from '../../src/postgres/orm.ts'
-import { createTemplate, dropTestDatabases } from './database.ts'
+import { createTemplate, dropTestDatabases, migrated } from './database.ts'
 import { makeFolder, parentOfRun } from './folder.ts'
 import { findPostgres, startPostgres, TEST_SETTINGS } from './postgres-server.ts'
 import { killAll, orphansOf, processesOf } from './processes.ts'
+import { SEED } from './random.ts'
 
 declare module 'vitest' {
   interface ProvidedContext {
@@ -21,9 +20,9 @@ declare module 'vitest' {
 const ROOT = join(import.meta.dirname, '../..')
 
 /**
- * Starts the keeper, which cleans up after a run that is interrupted or killed.
+ * Starts the keeper, which cleans up after a run that was interrupted or killed.
  *
- * @param spared processes from before the run, which it does not kill
+ * @param spared processes from before the run, which the keeper does not kill
  */
 function startKeeper(folder: string, spared: Iterable<number>): void {
   const keeper = spawn(
@@ -36,8 +35,8 @@ function startKeeper(folder: string, spared: Iterable<number>): void {
 }
 
 /**
- * The server of the tests' databases: what `TEST_DATABASE_SERVER` names, by a superuser's URL. Else Debian's in its
- * default configuration where it is installed, as users have that, else an embedded one.
+ * The server of the tests' databases: the server of `TEST_DATABASE_SERVER`, the URL of a superuser. Otherwise Debian's server
+ * in its default configuration, if it is installed, because users have that; otherwise an embedded server.
  */
 async function openServer(
   folder: string,
@@ -50,10 +49,11 @@ async function openServer(
 }
 
 /**
- * One PostgreSQL for all tests, with a migrated template that each test file clones. All temporary folders
- * of the run are in one.
+ * One PostgreSQL server for all tests, with a migrated template that each test file clones. All temporary folders
+ * of the run are in one folder.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  console.log(`SEED=${SEED}`)
   const folder = await makeFolder('test', parentOfRun())
   // Also those that have a parent: it may end during the run.
   const before = new Set(processesOf(ROOT, folder).map(({ pid }) => pid))
@@ -61,14 +61,15 @@ export default async function setup(project: TestProject): Promise<() => Promise
   process.env['TMPDIR'] = folder
   const postgres = await openServer(join(folder, 'postgres'))
   const templateUrl = await createTemplate(postgres.url)
-  const database = await openDatabase(templateUrl, ENTITIES, { connectionsMax: 2 })
-  await migrate(database)
-  await database.close()
+  await migrated(templateUrl)
   project.provide('serverUrl', postgres.url)
   return async () => {
     await postgres.stop()
     await rm(folder, { recursive: true, force: true })
-    const killed = killAll(orphansOf(ROOT, folder).filter(({ pid }) => !before.has(pid)))
+    const left = () => orphansOf(ROOT, folder).filter(({ pid }) => !before.has(pid))
+    // One whose parent was killed ends by itself.
+    for (let tries = 0; tries < 100 && left().length > 0; tries++) await sleep(100)
+    const killed = killAll(left())
     if (killed !== '') throw new Error(`the tests left processes behind:\n${killed}`)
   }
 }

@@ -1,7 +1,7 @@
 import type { DescService } from '@bufbuild/protobuf'
 import { type Client, createClient, type Transport } from '@connectrpc/connect'
 import { createGrpcTransport } from '@connectrpc/connect-node'
-import { ADMIN_TOKEN, bearer } from './service.ts'
+import { ADMIN_TOKEN, bearer } from './admin-token.ts'
 
 /** A gRPC connection whose calls carry a token. */
 export function grpcTransport(grpcUrl: string, token = ADMIN_TOKEN): Transport {

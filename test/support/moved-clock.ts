@@ -1,7 +1,7 @@
 import type { Pool } from 'pg'
 import type { Clock } from '../../src/core/clock.ts'
 
-/** The clock of a database and of the instances on it, which all move together. */
+/** The clock of a database and its instances, which move together. */
 export interface MovedClock extends Clock {
   /** @param byMs at least 0 */
   move(byMs: number): Promise<void>
@@ -10,10 +10,10 @@ export interface MovedClock extends Clock {
 }
 
 /**
- * Gives a database a clock that can be moved. Instances follow the time of the database (`clock_timestamp()`), which
- * PostgreSQL's own functions take from the machine: others take their names in this database.
+ * Gives a database a clock that can be moved. Instances follow the time of the database (`clock_timestamp()`).
+ * PostgreSQL's own functions return the time of the machine, so this database has functions that replace them.
  *
- * @param pool of a superuser
+ * @param pool the pool of a superuser
  */
 export async function createMovedClock(pool: Pool): Promise<MovedClock> {
   const client = await pool.connect()

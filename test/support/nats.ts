@@ -12,36 +12,37 @@ import {
 import { connect, type NatsConnection } from '@nats-io/transport-node'
 import { makeFolder } from './folder.ts'
 import { freePort } from './free-port.ts'
+import { WAIT_LIMIT_MS } from './wait-for.ts'
 
-/** Debian has the server where the path of a user need not lead. */
+/** Debian installs the server into a folder that may be missing from the PATH of a user. */
 const env = { ...process.env, PATH: `${process.env['PATH']}:/usr/sbin` }
 
-/** Whether this machine has the server. Debian: `apt-get install nats-server`. */
+/** Whether the server is installed on this machine. Debian: `apt-get install nats-server`. */
 export const hasNats = spawnSync('nats-server', ['--version'], { env }).status === 0
 
-/** A NATS server with JetStream, in a process of its own. */
+/** A NATS server with JetStream, in a separate process. */
 export interface NatsServer {
   /** `host:port` */
   readonly address: string
   readonly url: string
   readonly pid: number
-  /** Kills it, as a crash does. */
+  /** Kills the server, like a crash. */
   kill(): Promise<void>
   /** Starts it again with the same port and store. */
   restart(): Promise<void>
   /** Copies its store, while it is down. */
   saveStore(): Promise<void>
-  /** Puts the saved store in place of the present one, while it is down. */
+  /** Replaces the store by the saved one, while the server is down. */
   restoreStore(): Promise<void>
   /** Ends it, and removes the store. */
   stop(): Promise<void>
 }
 
-/** How much of its output is shown if it ends by itself. */
+/** How much of the output is shown if the server ends by itself. */
 const OUTPUT_MAX = 10_000
 
-/** A start takes tenths of a second, also on a busy machine. */
-const TRIES = 300
+/** A start takes tenths of a second; on a machine that stands still, longer. */
+const TRIES = 6_000
 const RETRY_MS = 50
 
 /** @param extra arguments of the command line */
@@ -102,7 +103,7 @@ export async function startNats(...extra: readonly string[]): Promise<NatsServer
   }
 }
 
-/** Whether a server accepts connections, or refuses this one for want of a password. */
+/** Whether a server accepts connections, or refuses the connection because the password is missing. */
 async function responds(address: string): Promise<boolean> {
   try {
     const probe = await connect({ servers: address, reconnect: false })
@@ -113,7 +114,7 @@ async function responds(address: string): Promise<boolean> {
   }
 }
 
-/** What a test reads from the streams. */
+/** Reads streams in a test. */
 export interface StreamReader {
   readonly connection: NatsConnection
   readonly manager: JetStreamManager
@@ -136,13 +137,14 @@ const FETCH_MAX = 5_000
 
 export async function openReader(server: Pick<NatsServer, 'address'>): Promise<StreamReader> {
   const connection = await connect({ servers: server.address, reconnect: false })
-  const manager = await jetstreamManager(connection)
+  const options = { timeout: WAIT_LIMIT_MS }
+  const manager = await jetstreamManager(connection, options)
   return {
     connection,
     manager,
     async messages(stream) {
       const { state } = await manager.streams.info(stream)
-      const consumer = await jetstream(connection).consumers.get(stream)
+      const consumer = await jetstream(connection, options).consumers.get(stream)
       const found: StoredMessage[] = []
       while (found.length < state.messages) {
         const batch = Math.min(FETCH_MAX, state.messages - found.length)

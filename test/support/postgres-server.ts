@@ -8,9 +8,9 @@ import { Client } from 'pg'
 import { serverUser, spawnAs } from '../../src/postgres/embedded/server-user.ts'
 import { freePort } from './free-port.ts'
 
-/** A PostgreSQL as users run it: the server's own defaults, none of the settings of the embedded one. */
+/** A PostgreSQL server as users run it: with its own defaults, and without the settings of the embedded server. */
 export interface PostgresServer {
-  /** Of a superuser, database "inflow". */
+  /** The URL of a superuser for the database "inflow". */
   readonly url: string
   readonly pid: number
   /** Fast shutdown; resolves when the postmaster is gone. Idempotent. */
@@ -31,11 +31,11 @@ export const TEST_SETTINGS = { fsync: 'off', full_page_writes: 'off', max_connec
 
 const DEBIAN = '/usr/lib/postgresql'
 const SUPERUSER = 'inflow'
-const START_MS = 30_000
+const START_MS = 300_000
 
 /**
- * The folder of the programs of a PostgreSQL as users have it: that of `TEST_POSTGRES_BIN`, or Debian's newest;
- * undefined if there is none.
+ * The folder of the programs of an installed PostgreSQL: `TEST_POSTGRES_BIN`, or the newest version of Debian;
+ * undefined if none is installed.
  */
 export function findPostgres(): string | undefined {
   const given = process.env['TEST_POSTGRES_BIN']
@@ -85,7 +85,7 @@ export async function startPostgres({ bin, folder, settings }: Options): Promise
   }
 }
 
-/** With a collation of a language, as most servers have: text does not sort by its bytes. */
+/** Creates a cluster with the collation of a language, as on most servers, so that text does not sort by bytes. */
 async function createCluster(bin: string, folder: string, password: string): Promise<void> {
   const user = serverUser(folder)
   await mkdir(folder, { recursive: true, mode: 0o700 })

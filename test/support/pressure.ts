@@ -1,5 +1,7 @@
 import { credentials, Client as GrpcClient } from '@grpc/grpc-js'
+import { checkHealth } from './grpc-health.ts'
 import type { ServiceProcess } from './process.ts'
+import { scrape } from './scrape.ts'
 
 /** The effect of an attack on a service, from its metrics and a second client. */
 export interface Pressure {
@@ -14,9 +16,8 @@ export interface Pressure {
 const MIB = 1024 * 1024
 const EVERY_MS = 100
 
-/** Health checks with a deadline: a server that hangs fails the test. */
-const CHECK = '/grpc.health.v1.Health/Check'
-const CHECK_MS = 10_000
+/** Health checks have a deadline: a server that hangs fails the test. */
+const CHECK_MS = 120_000
 
 /** Runs an attack, and meanwhile measures the service and a second client. */
 export async function underPressure(
@@ -35,19 +36,19 @@ export async function underPressure(
     lagMs = Math.max(lagMs, now.lagMs)
   }
   try {
-    await check(client)
+    await checkHealth(client, CHECK_MS)
     const attacking = attack().finally(() => {
       over = true
     })
     attacking.catch(() => undefined)
     while (!over) {
-      await check(client)
+      await checkHealth(client, CHECK_MS)
       answered += 1
       await note()
       await Promise.race([attacking, new Promise((resolve) => setTimeout(resolve, EVERY_MS))])
     }
     await attacking
-    await check(client)
+    await checkHealth(client, CHECK_MS)
     await note()
   } finally {
     client.close()
@@ -55,24 +56,14 @@ export async function underPressure(
   return { residentMiB, lagMs, answered }
 }
 
-function check(client: GrpcClient): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const same = (bytes: Buffer) => bytes
-    const deadline = Date.now() + CHECK_MS
-    client.makeUnaryRequest(CHECK, same, same, Buffer.alloc(0), { deadline }, (error) =>
-      error ? reject(error) : resolve(),
-    )
-  })
-}
-
 async function measure({
   httpUrl,
 }: ServiceProcess): Promise<{ residentMiB: number; lagMs: number }> {
-  const text = await (await fetch(`${httpUrl}/metrics`)).text()
+  const metrics = await scrape(httpUrl)
   const read = (name: string): number => {
-    const found = new RegExp(`^${name} (\\S+)$`, 'm').exec(text)
-    if (found === null) throw new Error(`no metric ${name}`)
-    return Number(found[1])
+    const value = metrics.value(name)
+    if (value === undefined) throw new Error(`no metric ${name}`)
+    return value
   }
   return {
     residentMiB: read('process_resident_memory_bytes') / MIB,

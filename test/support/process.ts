@@ -4,24 +4,24 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { ADMIN_TOKEN, MASTER_KEY } from './service.ts'
 
-/** A start takes seconds, also on a busy machine. */
-const READY_MS = 120_000
+/** The time limit of a start, which takes seconds even on a busy machine. */
+const READY_MS = 300_000
 
-/** This version. */
+/** The folder of this version. */
 export const ROOT = join(import.meta.dirname, '../..')
 
-/** The service in a process of its own, which can be killed. */
+/** The service in a separate process, which can be killed. */
 export interface ServiceProcess {
   readonly httpUrl: string
   readonly grpcUrl: string
   /** `host:port` of the gRPC server. */
   readonly grpcAddress: string
-  /** Of OPS_PORT; empty without one. */
+  /** The URL of OPS_PORT; empty if it is not set. */
   readonly opsUrl: string
   readonly child: ChildProcess
   /** Its output so far, standard output and error. Only kept with `keepOutput`. */
   output(): string
-  /** Kills it, as a crash does. */
+  /** Kills the process, like a crash. */
   kill(): Promise<void>
   /** Stops it cleanly. @returns the exit code */
   stop(): Promise<number | null>

@@ -29,8 +29,8 @@ export function descendantsOf(pid: number, all = listProcesses()): Process[] {
 }
 
 /**
- * Processes that name one of the paths, or a file below it, in their command. The keeper of another run is
- * none: it outlives that run to clean up after it.
+ * Processes that name one of the paths, or a file below it, in their command, without the keepers of other runs, which
+ * outlive their runs to clean up after them.
  */
 export function processesOf(...paths: readonly string[]): Process[] {
   return listProcesses().filter(({ command }) => isNamed(command, paths))
@@ -41,7 +41,7 @@ export function processesIn(folder: string): Process[] {
   return listProcesses().filter((each) => isIn(folder, each))
 }
 
-/** The processes of a run that have outlived their parent: of the project, or in the folder of the run. */
+/** The processes of a run that have outlived their parent: processes of the project, or in the folder of the run. */
 export function orphansOf(root: string, folder: string): Process[] {
   return listProcesses().filter(
     (each) => each.parent === 1 && (isNamed(each.command, [root]) || isIn(folder, each)),

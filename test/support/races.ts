@@ -1,16 +1,17 @@
-import type { AddressInfo } from 'node:net'
 import { createServer, connect as dial, type Socket } from 'node:net'
 import type { Pool } from 'pg'
-import { waitFor } from './wait-for.ts'
+import { lockWaits } from './database.ts'
+import { listen } from './listen.ts'
+import { waitUntil } from './wait-for.ts'
 
 /**
- * A proxy in front of PostgreSQL that can hold one statement back, so that two calls overlap at any statement of the
- * first: the instance whose calls are held connects through it, the other one does not.
+ * A proxy in front of PostgreSQL that can hold a statement, so that two calls overlap at any statement of the first call. The
+ * instance whose calls are held connects through the proxy; the other instance does not.
  */
 export interface Gate {
   /** The database's URL through the proxy. */
   readonly url: string
-  /** The statements of the instance's own work are not held: those that pass before this call. */
+  /** Excludes all statements that have passed so far, which belong to the instance's own work. */
   ignorePassed(): void
   /** Holds the nth statement from now on, counted from 0. */
   hold(nth: number): Held
@@ -30,7 +31,7 @@ export type Loss = 'statement' | 'result'
 interface Held {
   /** Its text, once it waits. */
   readonly waits: Promise<string>
-  /** Lets it and all others pass. */
+  /** Lets the held statement and all others pass. */
   release(): void
 }
 
@@ -86,9 +87,8 @@ export async function startGate(databaseUrl: string, never: RegExp): Promise<Gat
     })
     incoming.on('end', () => void passed.then(() => outgoing.end()))
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const url = new URL(databaseUrl)
-  url.host = `127.0.0.1:${(server.address() as AddressInfo).port}`
+  url.host = `127.0.0.1:${await listen(server)}`
   return {
     url: url.href,
     ignorePassed() {
@@ -177,11 +177,11 @@ function splitStatements() {
 const TLS_REQUEST = 80_877_103
 
 /**
- * Runs the second call while the nth statement of the first one is held: until the second has ended, or waits for a
+ * Runs the second call while the nth statement of the first call is held, until the second call has ended or waits for a
  * lock.
  *
- * @param first a call of the instance behind the gate
- * @returns the statement that was held; undefined if the first call has fewer: then it ended before the second began
+ * @param first a call of the instance behind the proxy
+ * @returns the held statement; undefined if the first call has fewer statements, so that it ended before the second began
  */
 export async function overlap<First, Second>(
   { gate, pool }: { readonly gate: Gate; readonly pool: Pool },
@@ -202,20 +202,11 @@ export async function overlap<First, Second>(
         () => (isDone = true),
         () => (isDone = true),
       )
-      await Promise.race([done, waitFor(async () => isDone || (await assertWaits(pool)))])
+      await Promise.race([done, waitUntil(async () => isDone || (await lockWaits(pool)) > 0)])
     }
     hold.release()
     return { held, results: await Promise.all([firstResult, secondResult]) }
   } finally {
     hold.release()
   }
-}
-
-/** @throws if no connection of the database waits for a lock */
-async function assertWaits(pool: Pool): Promise<true> {
-  const { rowCount } = await pool.query(
-    `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
-  )
-  if (rowCount === 0) throw new Error('no connection waits for a lock')
-  return true
 }

@@ -5,7 +5,7 @@ import {
   type ServerResponse,
 } from 'node:http'
 import { createServer as createSecureServer } from 'node:https'
-import type { AddressInfo } from 'node:net'
+import { listen } from './listen.ts'
 import { WAIT_LIMIT_MS } from './wait-for.ts'
 
 /** One request to the receiver. */
@@ -24,7 +24,7 @@ export type Answer =
       readonly headers?: Record<string, string>
       readonly body?: string
       readonly delayMs?: number
-      /** Nothing is sent before. */
+      /** Nothing is sent before this promise resolves. */
       readonly after?: Promise<unknown>
     }
   | 'hang'
@@ -75,8 +75,7 @@ export async function startReceiver(certificate?: {
     })
   }
   const server = certificate ? createSecureServer(certificate, onRequest) : createServer(onRequest)
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const { port } = server.address() as AddressInfo
+  const port = await listen(server)
 
   const until = <T>(attempt: () => T | undefined, limitMs: number): Promise<T> =>
     new Promise((resolve, reject) => {

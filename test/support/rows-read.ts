@@ -1,7 +1,7 @@
 import type { Pool } from 'pg'
 
 /**
- * How many rows of a table, or of several, some work reads, by any kind of scan. Its writes are rolled back.
+ * Counts the rows of one or several tables that some work reads, by any kind of scan. Its writes are rolled back.
  *
  * @param work gets a pool whose statements all run in one transaction
  */

@@ -5,9 +5,9 @@ import type { Database } from '../../src/postgres/orm.ts'
 import type { Runtime } from '../../src/postgres/runtime.ts'
 
 /**
- * A runtime that logs nothing, traces nothing and ignores its commits, but for what is given.
+ * A runtime that logs nothing, traces nothing and ignores commits, except for the given parts.
  *
- * @param database may have only what the test uses
+ * @param database may contain only the parts that the test uses
  */
 export function createTestRuntime(
   database: Partial<Database>,
@@ -16,6 +16,7 @@ export function createTestRuntime(
   return {
     database: database as Database,
     clock: systemClock,
+    safeClock: given.clock ?? systemClock,
     log: pino({ level: process.env['TEST_LOG_LEVEL'] ?? 'silent' }),
     metrics: new Registry(),
     tracing: undefined,

@@ -1,8 +1,9 @@
 import type { DescService } from '@bufbuild/protobuf'
-import { type Client, createClient, type Interceptor } from '@connectrpc/connect'
-import { createConnectTransport, createGrpcTransport } from '@connectrpc/connect-node'
+import { type Client, createClient } from '@connectrpc/connect'
+import { createConnectTransport } from '@connectrpc/connect-node'
 import pino from 'pino'
 import { afterAll, beforeAll } from 'vitest'
+import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import { ENTITIES } from '../../src/app/entities.ts'
 import { type Service, startService } from '../../src/app/start-service.ts'
@@ -10,11 +11,12 @@ import type { Connectors } from '../../src/banks/connectors.ts'
 import { readConfig } from '../../src/config/config.ts'
 import { systemClock } from '../../src/core/clock.ts'
 import { type Database, openDatabase } from '../../src/postgres/orm.ts'
+import { ADMIN_TOKEN, bearer } from './admin-token.ts'
 import { createTestDatabase, useDatabase } from './database.ts'
+import { grpcClient } from './grpc-client.ts'
 import { MASTER_KEY } from './master-key.ts'
 
-export const ADMIN_TOKEN = 'test-admin-token-0123456789-abcdef'
-export { MASTER_KEY }
+export { ADMIN_TOKEN, bearer, MASTER_KEY }
 
 /** A real service with its own database and ports. */
 export interface TestService {
@@ -44,9 +46,9 @@ export interface RestAnswer {
 /**
  * Starts a service before the tests of a file and stops it after them.
  *
- * @param connectors to the banks that are live in the environment
- * @param db its database, which is open by then
- * @param log where it logs to
+ * @param connectors the connectors to the banks that are live in the environment
+ * @param db the database, which is open when the service starts
+ * @param log the destination of the log
  */
 export function useService(
   environment: NodeJS.ProcessEnv = {},
@@ -68,9 +70,9 @@ export function useService(
 let shared: Promise<{ readonly db: OpenDatabase; readonly service: Service }> | undefined
 
 /**
- * Like `useService`, with one service in default settings for all files of a worker process that call this, which
- * saves a second of CPU time a file. For tests that look at businesses of their own only: not at metrics, at the epoch
- * or at all rows of a table, and no session id is that of another file. The service ends with the process.
+ * Like `useService`, but with one service in default settings for all files of a worker process that call this, which
+ * saves a second of CPU time per file. It is for tests that use only their own businesses: not for tests of metrics, the epoch
+ * or all rows of a table. Session ids must differ between files. The service ends with the process.
  */
 export function useSharedService(): TestService {
   let current: Awaited<NonNullable<typeof shared>>
@@ -114,7 +116,7 @@ function start(
   })
 }
 
-/** @param current the service, which runs by the time that anything is called */
+/** @param current returns the service, which runs when any method is called */
 function describeService(db: OpenDatabase, current: () => Service): TestService {
   const httpUrl = () => `http://127.0.0.1:${current().httpPort}`
   const grpcUrl = () => `http://127.0.0.1:${current().grpcPort}`
@@ -134,11 +136,7 @@ function describeService(db: OpenDatabase, current: () => Service): TestService 
     get grpcUrl() {
       return grpcUrl()
     },
-    client: (desc, token = ADMIN_TOKEN) =>
-      createClient(
-        desc,
-        createGrpcTransport({ baseUrl: grpcUrl(), interceptors: [bearer(token)] }),
-      ),
+    client: (desc, token) => grpcClient(desc, grpcUrl(), token),
     connectClient: (desc, token = ADMIN_TOKEN) =>
       createClient(
         desc,
@@ -148,23 +146,7 @@ function describeService(db: OpenDatabase, current: () => Service): TestService 
           interceptors: [bearer(token)],
         }),
       ),
-    async post(path, key, body) {
-      const response = await fetch(`${httpUrl()}/v2/thirdparty/${path}`, {
-        method: 'POST',
-        headers: {
-          'content-type': 'application/json',
-          ...(key !== undefined && { authorization: `Bearer ${key}` }),
-        },
-        body: typeof body === 'string' ? body : JSON.stringify(body),
-      })
-      const text = await response.text()
-      return {
-        status: response.status,
-        headers: response.headers,
-        text,
-        body: text === '' ? undefined : JSON.parse(text),
-      }
-    },
+    post: (path, key, body) => postRest(httpUrl(), key, path, body),
     async business(name = 'Acme') {
       const { business, secretKey } = await test.client(BusinessService).createBusiness({ name })
       return { id: business!.id, key: secretKey }
@@ -173,10 +155,38 @@ function describeService(db: OpenDatabase, current: () => Service): TestService 
   return test
 }
 
-/** Sends a credential with every call. */
-export function bearer(token: string): Interceptor {
-  return (next) => (request) => {
-    request.header.set('authorization', `Bearer ${token}`)
-    return next(request)
+/** Issues a token. @param businessIds empty: of all businesses */
+export async function issueToken(
+  service: Pick<TestService, 'client'>,
+  scopes: readonly string[],
+  businessIds: readonly string[] = [],
+  name = 'a token',
+): Promise<{ id: string; secret: string }> {
+  const wanted = { name, scopes: [...scopes], businessIds: [...businessIds] }
+  const { token, secret } = await service.client(AdminService).issueToken(wanted)
+  return { id: token!.id, secret }
+}
+
+/** Posts to `/v2/thirdparty/<path>`. */
+export async function postRest(
+  httpUrl: string,
+  key: string | undefined,
+  path: string,
+  body: unknown,
+): Promise<RestAnswer> {
+  const response = await fetch(`${httpUrl}/v2/thirdparty/${path}`, {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/json',
+      ...(key !== undefined && { authorization: `Bearer ${key}` }),
+    },
+    body: typeof body === 'string' ? body : JSON.stringify(body),
+  })
+  const text = await response.text()
+  return {
+    status: response.status,
+    headers: response.headers,
+    text,
+    body: text === '' ? undefined : JSON.parse(text),
   }
 }

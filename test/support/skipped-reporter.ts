@@ -3,7 +3,7 @@ import { delimiter, join } from 'node:path'
 import type { Reporter } from 'vitest/node'
 import { findPostgres } from './postgres-server.ts'
 
-/** Programs that tests use where they are installed, and the packages of Debian that have them. */
+/** Programs that tests use if they are installed, and the Debian packages that contain them. */
 const PACKAGES: Readonly<Record<string, string>> = {
   bash: 'bash',
   caddy: 'caddy',
@@ -26,7 +26,7 @@ const PACKAGES: Readonly<Record<string, string>> = {
   'systemd-analyze': 'systemd',
 }
 
-/** Says in one line at the end why tests were skipped, and what to install. */
+/** Prints at the end in one line why tests were skipped, and what to install. */
 export function createSkippedReporter(): Reporter {
   return {
     onTestRunEnd(modules) {

@@ -9,7 +9,7 @@ export interface LogLine {
   readonly workerPid?: number
   readonly ops_port?: number
   readonly rpc?: string
-  /** What a risk is. */
+  /** The text of a risk. */
   readonly found?: string
 }
 
@@ -39,7 +39,7 @@ export async function killWorker(service: ServiceProcess, number: number): Promi
   await waitUntil(() => workersOf(service).get(number) !== pid)
 }
 
-/** Which workers served calls of a method, or of all. The service must log at level debug. */
+/** The workers that served calls of a method, or of all methods. The service must log at level debug. */
 export function answeredBy(service: ServiceProcess, rpc: string): Set<number> {
   const calls = logOf(service).filter(
     ({ msg, rpc: at }) => /^call( slow)?$/.test(msg) && at?.endsWith(rpc),

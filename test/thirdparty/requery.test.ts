@@ -8,7 +8,9 @@ const { ninePsb, safeHaven, palmPay, environment } = await fakeBanks()
 // No run of reconciliation may find a payment first.
 const service = useService({
   ...environment,
-  ...{ RECONCILE_INTERVAL_MINUTES: '0', BANK_9PSB_TIMEOUT_MS: '40000' },
+  RECONCILE_INTERVAL_MINUTES: '0',
+  BANK_9PSB_TIMEOUT_MS: '40000',
+  BANK_PALMPAY_TIMEOUT_MS: '40000',
 })
 let business: ScopedBusiness
 
@@ -49,7 +51,9 @@ describe('requeryTransaction/', () => {
       ...IDENTITY,
     })
     const { number, reference } = await openByKey(service, business.live, {
-      ...{ reference: `${bank}-1`, bank, ...IDENTITY },
+      reference: `${bank}-1`,
+      bank,
+      ...IDENTITY,
     })
     const sessionId = receive(number)
     receive(other.number)

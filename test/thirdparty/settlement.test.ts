@@ -29,32 +29,6 @@ beforeAll(async () => {
   sessions.push(await pay('0.01'))
 })
 
-describe('listSettlements/', () => {
-  test('lists the settlements of the mode, with their totals', async () => {
-    const page = await data(service, business.test, 'listSettlements')
-    expect(page).toEqual({
-      settlements: [
-        {
-          settlement_id: settlementId,
-          status: 'COMPLETED',
-          transaction_count: 2,
-          gross_amount: 1600.5,
-          fees: 16.01,
-          splits: 0,
-          net_amount: 1584.49,
-          currency: 'NGN',
-          cut_off_at: expect.stringMatching(/^\d{4}-/),
-          started_at: expect.stringMatching(/^\d{4}-/),
-          completed_at: expect.stringMatching(/^\d{4}-/),
-        },
-      ],
-    })
-    for (const key of [business.live, stranger.test]) {
-      expect((await data(service, key, 'listSettlements')).settlements).toEqual([])
-    }
-  })
-})
-
 describe('getStatement/', () => {
   const statement = (request: object, key = business.test) =>
     data(service, key, 'getStatement', { ...request })
@@ -78,30 +52,13 @@ describe('getStatement/', () => {
     expect(third).toMatchObject({
       event: 'SETTLEMENT_COMPLETED',
       settlement_id: settlementId,
-      ...{ pending: -1600.5, available: 1584.49, fees: 16.01 },
+      pending: -1600.5,
+      available: 1584.49,
+      fees: 16.01,
     })
     expect(third).not.toHaveProperty('session_id')
     for (const key of [business.live, stranger.test]) {
       expect((await statement({}, key)).entries).toEqual([])
     }
-  })
-
-  test('is of a period, whose times may be in either form', async () => {
-    const later = await statement({ from: '2099-01-01 00:00:00' })
-    expect(later.entries).toEqual([])
-    const balance = await data(service, business.test, 'getBalance')
-    expect({ ...later.opening_balance, reserved: 0 }).toEqual(balance)
-    expect((await statement({ to: '2020-01-01T00:00:00Z' })).closing_balance.pending).toBe(0)
-    const { status, body } = await service.post('getStatement/', business.test, {
-      ...{ from: 'today', to: 'tomorrow' },
-    })
-    const message = 'must be YYYY-MM-DD HH:MM:SS or RFC 3339'
-    expect([status, body.errors]).toEqual([
-      422,
-      [
-        { field: 'from', message },
-        { field: 'to', message },
-      ],
-    ])
   })
 })

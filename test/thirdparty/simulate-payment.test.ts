@@ -2,16 +2,14 @@ import { beforeAll, describe, expect, test } from 'vitest'
 import { keyIdOf } from '../../src/businesses/secret-key.ts'
 import { useSharedService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
-import { audited, data, failure, openByKey, type ScopedBusiness, scopedBusiness } from './scene.ts'
+import { audited, data, openByKey, type ScopedBusiness, scopedBusiness } from './scene.ts'
 
 const service = useSharedService()
 let business: ScopedBusiness
-let stranger: ScopedBusiness
 let reference: string
 
 beforeAll(async () => {
   business = await scopedBusiness(service)
-  stranger = await scopedBusiness(service)
   reference = (await openByKey(service, business.test)).reference
 })
 
@@ -89,40 +87,5 @@ describe('a test key simulates', () => {
       action: 'transaction.reverse',
       by: `secret_key ${keyIdOf(business.test)}`,
     })
-  })
-})
-
-describe('nothing is simulated', () => {
-  test('into an account of another business, or for a payment of another business', async () => {
-    const { session_id: sessionId } = await simulate({ reference, amount: 1000.01 })
-    for (const request of [{ reference, amount: 1 }, { sessionId }, { sessionId: 'nothing' }]) {
-      expect(await failure(service, stranger.test, 'simulatePayment', request)).toEqual([
-        404,
-        'not_found',
-      ])
-    }
-    const found = await data(service, business.test, 'getTransaction', { session_id: sessionId })
-    expect(found.status).toBe('PENDING')
-  })
-
-  test('for a request that is not valid', async () => {
-    const needed = 'amount is required, or sessionId is'
-    for (const [request, ...expected] of [
-      [{}, 'reference is required, or sessionId is', needed],
-      [{ reference: 'order-1' }, needed],
-      [{ reference: 'order-1', amount: '1', sessionId: 's' }, 'sessionId must be given alone'],
-      [{ reference: 'order-1', amount: true }, 'amount must be a decimal string or a number'],
-      ...[0, 1.005, '1,000', '10000000000000.01'].map(
-        (amount) =>
-          [{ reference: 'order-1', amount }, expect.stringMatching(/^amount must be/)] as const,
-      ),
-    ] as const) {
-      const { status, body } = await service.post('simulatePayment/', business.test, request)
-      expect(status).toBe(422)
-      const faults = body.errors.map(
-        (each: Record<string, string>) => `${each['field']} ${each['message']}`,
-      )
-      expect(faults).toEqual(expected)
-    }
   })
 })

@@ -85,24 +85,6 @@ test.each(['client', 'connectClient'] as const)(
   },
 )
 
-test('a payment without a traceparent, or with a malformed one, has none anywhere', async () => {
-  const to = await payee(service)
-  await openEndpoint(to.businessId)
-  const { accountNumber, businessId } = to
-  const client = service.client(TransactionService)
-  await client.recordPayment({ ...REPORT, accountNumber, sessionId: 'none' })
-  const headers = { traceparent: newTraceparent().toUpperCase() }
-  await client.recordPayment({ ...REPORT, accountNumber, sessionId: 'malformed' }, { headers })
-  for (const sessionId of ['none', 'malformed']) {
-    const [request] = await requestsOf(sessionId)
-    expect(request!.headers).not.toHaveProperty('traceparent')
-    expect(JSON.parse(request!.rawBody).data).not.toHaveProperty('traceparent')
-    expect(await eventsOf(businessId, sessionId)).toEqual([['PAYMENT_NOTIFICATION', '']])
-    const { transaction } = await client.getTransaction({ businessId, sessionId })
-    expect(transaction!.traceparent).toBe('')
-  }
-})
-
 test('each payment of a batch, and each of one statement, keeps its own', async () => {
   const { accountNumber, businessId } = await payee(service)
   const client = service.client(TransactionService)

@@ -1,6 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest'
 import { useDatabase } from '../support/database.ts'
 import { startProcess } from '../support/process.ts'
+import { waitFor } from '../support/wait-for.ts'
 
 const db = useDatabase()
 
@@ -28,7 +29,7 @@ test('without tracing, the SDK of OpenTelemetry is not loaded', async () => {
     true,
   )
   onTestFinished(service.kill)
-  expect((await fetch(`${service.httpUrl}/readyz`)).status).toBe(200)
+  await waitFor(async () => expect((await fetch(`${service.httpUrl}/readyz`)).status).toBe(200))
   expect(await service.stop()).toBe(0)
   expect(service.output()).not.toContain('@opentelemetry')
 })

@@ -4,7 +4,7 @@ import { BusinessService } from '../../gen/inflow/business/v1/business_service_p
 import { openTracing } from '../../src/app/start-service.ts'
 import { readConfig } from '../../src/config/config.ts'
 import { formatTraceparent, paymentTraceOf, type Tracing } from '../../src/core/tracing.ts'
-import { type CapturedLog, listen } from '../relay/captured-log.ts'
+import { type CapturedLog, captureLog } from '../support/captured-log.ts'
 import { startCollector } from '../support/collector.ts'
 import { freePort } from '../support/free-port.ts'
 import { startInstance } from '../support/instance.ts'
@@ -21,7 +21,7 @@ async function trace(environment: NodeJS.ProcessEnv): Promise<[Tracing, Captured
     OTEL_EXPORTER_OTLP_HEADERS: 'authorization=Bearer%20collector-secret',
     ...environment,
   })
-  const captured = listen()
+  const captured = captureLog()
   const tracing = (await openTracing(settings, captured.log))!
   return [tracing, captured]
 }
@@ -32,7 +32,7 @@ function traceCalls(tracing: Tracing, count = 100): void {
 }
 
 const linesOf = ({ lines }: CapturedLog) =>
-  lines().filter(({ msg }) => msg === 'spans could not be exported and are lost')
+  lines.filter(({ msg }) => msg === 'spans could not be exported and are lost')
 
 test.each([
   ['refuses connections', undefined, 'ECONNREFUSED'],
@@ -57,7 +57,7 @@ test.each([
     expect.objectContaining({ level: 40, collector: new URL(url).host, reason }),
   ])
   expect(linesOf(captured)[0]!['spans']).toBeLessThanOrEqual(20)
-  expect(captured.text()).not.toContain('collector-secret')
+  expect(JSON.stringify(captured.lines)).not.toContain('collector-secret')
 })
 
 test('what has ended is exported before the service stops, however long the delay', async () => {
@@ -127,7 +127,7 @@ const service = useSharedService()
 test.each([{}, { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:9' }])(
   'lines about a call have its trace id, also where the trace is only passed on: %j',
   async (environment) => {
-    const captured = listen()
+    const captured = captureLog()
     const { tracing } = readConfig(environment)
     const instance = await startInstance(service.url, { tracing }, captured.log)
     onTestFinished(() => instance.close())
@@ -135,12 +135,12 @@ test.each([{}, { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:9' }])(
     const client = instance.client(BusinessService)
     const headers = { traceparent: TRACEPARENT }
     await expect(client.getBusiness(missing, { headers })).rejects.toThrow()
-    const own = captured.lines().filter(({ trace_id }) => trace_id !== undefined)
+    const own = captured.lines.filter(({ trace_id }) => trace_id !== undefined)
     expect(own).toMatchObject([
       { trace_id: '4bf92f3577b34da6a3ce929d0e0e4736', request_id: expect.any(String) },
     ])
     await expect(client.getBusiness(missing)).rejects.toThrow()
-    const last = captured.lines().findLast(({ rpc }) => rpc !== undefined)
+    const last = captured.lines.findLast(({ rpc }) => rpc !== undefined)
     const isOn = tracing !== undefined
     expect(last!['trace_id']).toEqual(isOn ? expect.stringMatching(/^[0-9a-f]{32}$/) : undefined)
   },

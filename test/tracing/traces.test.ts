@@ -4,9 +4,9 @@ import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { formatTraceparent, parseTraceparent } from '../../src/core/tracing.ts'
 import { notify, type Payee, payee, payment } from '../notifications/scene.ts'
-import { CUSTOMER } from '../protocols/matrix/scene.ts'
 import { type Collector, type ExportedSpan, startCollector } from '../support/collector.ts'
 import { useFakeBank } from '../support/fake-bank.ts'
+import { CUSTOMER } from '../support/opened-account.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
 import { ADMIN_TOKEN, useService } from '../support/service.ts'
 import { waitFor } from '../support/wait-for.ts'
@@ -140,27 +140,6 @@ test('a payment that a bank reports is one trace, from the notification to the r
   })
 })
 
-test('a retry by the service continues the trace in which the notification arrived', async () => {
-  const to = await payeeWithEndpoint()
-  const paid = payment(to.accountNumber)
-  bank.payments.set(paid.key, paid)
-  bank.mishaps.set('GET payments', [500])
-  await notify(service, paid)
-  await service.database.durablePool.query(
-    "update bank_notification set next_try_at = now() where state = 'PENDING'",
-  )
-  const { header } = await received(paid.session)
-  const named = await collector
-    .waitFor(({ traceId }) => traceId === parseTraceparent(header)!.traceId, 7)
-    .then((spans) => (name: string) => spans.filter((span) => span.name === name))
-  const [receipt] = named('POST /banks/:bank/notifications')
-  const [retry] = named('retry notification')
-  expect(retry).toMatchObject({ parentSpanId: receipt!.spanId, status: 0 })
-  expect(named('INSERT transaction')).toMatchObject([{ parentSpanId: retry!.spanId }])
-  expect(named('requery 9PSB').map(({ status }) => status)).toEqual([2, 0])
-  expect(named('POST webhook')).toMatchObject([{ parentSpanId: receipt!.spanId }])
-})
-
 test.each(['client', 'connectClient'] as const)(
   'a call over %s with a sampled traceparent continues the trace of its caller',
   async (protocol) => {
@@ -247,34 +226,16 @@ test('an error of the caller is no error of the service, and a webhook that is r
   const refused = newTraceparent()
   receiver.answer({ status: 500, body: 'Ngozi Eze' })
   await client.recordPayment(report(to, 'refused'), { headers: { traceparent: refused } })
-  const named = await spansOf(parseTraceparent(refused)!.traceId, 3)
+  const { traceId: refusedId } = parseTraceparent(refused)!
+  // It is sent again after some seconds.
+  const [webhook] = await collector.waitFor(
+    ({ traceId, name }) => traceId === refusedId && name === 'POST webhook',
+  )
   receiver.answer({ status: 200 })
-  expect(named('POST webhook')).toMatchObject({
+  expect(webhook).toMatchObject({
     status: 2,
     attributes: { 'error.type': '500', 'http.response.status_code': 500 },
   })
-})
-
-test('opening an account at a bank is a step of the call, and background work is traced when there is some', async () => {
-  const started = collector.spans.length
-  await payee(service)
-  const since = (name: string) => (span: ExportedSpan) =>
-    span.name === name && collector.spans.indexOf(span) >= started
-  const [call] = await collector.waitFor(since('inflow.account.v1.AccountService/CreateAccount'))
-  const [open] = await collector.waitFor(since('open account 9PSB'))
-  expect(open).toMatchObject({
-    kind: CLIENT,
-    parentSpanId: call!.spanId,
-    traceId: call!.traceId,
-    attributes: { 'inflow.bank': '9PSB', 'inflow.connector': 'live' },
-  })
-  for (const name of ['sequence events', 'dispatch events']) {
-    const spans = await collector.waitFor((span) => span.name === name)
-    for (const { parentSpanId, attributes } of spans) {
-      expect(parentSpanId).toBe('')
-      expect(attributes['inflow.events']).toBeGreaterThan(0)
-    }
-  }
 })
 
 test('a duration shows the trace of a call that took as long, in the format OpenMetrics', async () => {
@@ -320,12 +281,25 @@ test('a settlement is traced', async () => {
 })
 
 test('nothing that was exported has a name, an amount, an account number, an identity number or a secret', () => {
-  const text = collector.text()
-  expect(text.length).toBeGreaterThan(10_000)
+  const exported = collector.text()
+  expect(exported.length).toBeGreaterThan(10_000)
+  // Times and ids may have the digits of an amount.
+  const text = exported.replace(/"(\w*UnixNano|traceId|spanId|parentSpanId)":"\w*"/g, '')
   for (const own of [
-    ...['Ngozi', 'school fees', '0123498765', '12345678901', '150050', '1500.5', 'in-the-url'],
-    ...[ADMIN_TOKEN, 'collector secret', 'whsec_', 'sk_live_', 'Acme'],
-    ...[CUSTOMER.firstName, CUSTOMER.email],
+    'Ngozi',
+    'school fees',
+    '0123498765',
+    '12345678901',
+    '150050',
+    '1500.5',
+    'in-the-url',
+    ADMIN_TOKEN,
+    'collector secret',
+    'whsec_',
+    'sk_live_',
+    'Acme',
+    CUSTOMER.firstName,
+    CUSTOMER.email,
     ...[...bank.accounts.values()].flat(),
   ]) {
     expect(text.includes(own), own).toBe(false)

@@ -8,6 +8,7 @@ import {
 import { grpcTransport } from '../support/grpc-client.ts'
 import { type Instance, startInstance } from '../support/instance.ts'
 import { useSharedService } from '../support/service.ts'
+import { untilServed } from '../support/wait-for.ts'
 import { openAccount, type Payment, paymentInto, storedOf, transactionsOf } from './fixture.ts'
 
 const service = useSharedService()
@@ -37,28 +38,36 @@ const recordAt = (at: { grpcUrl: string }, payments: readonly Payment[]) =>
 const COPIES = Number(process.env['COPIES'] ?? 1_000)
 
 /** More at once take a busy machine longer than a server waits for its responses to be read. */
-const TOGETHER = 2_000
+const TOGETHER = 500
 
 test('credits a payment once when two instances receive thousands of copies at the same time', async () => {
   const { number, businessId } = await openAccount(service)
   const payment = paymentInto(number, { sessionId: 'copied' })
   const clients = [service, second].map(clientOf)
+  let repeated = false
   const record = async (copies: number) => {
     const singles = Array.from({ length: copies / 2 }, (_, index) =>
-      clients[index % 2]!.recordPayment(payment),
+      untilServed(() => clients[index % 2]!.recordPayment(payment)),
     )
     const batches = Array.from({ length: copies / 500 }, (_, index) =>
-      recordAt(index % 2 === 0 ? service : second, new Array(250).fill(payment)),
+      untilServed(() => recordAt(index % 2 === 0 ? service : second, new Array(250).fill(payment))),
     )
     const [responses, results] = await Promise.all([Promise.all(singles), Promise.all(batches)])
+    repeated ||= [...responses, ...results].some(({ sent }) => sent > 1)
     return [...responses, ...results.flatMap((batch) => batch.results)]
   }
-  const all: Awaited<ReturnType<typeof record>> = []
+  const all: {
+    readonly outcome: RecordOutcome
+    readonly transaction?: { readonly id: string } | undefined
+  }[] = []
   while (all.length < COPIES) all.push(...(await record(Math.min(COPIES, TOGETHER))))
   expect(all).toHaveLength(COPIES)
   const count = (outcome: RecordOutcome) => all.filter((each) => each.outcome === outcome).length
-  expect(count(RecordOutcome.RECORDED)).toBe(1)
-  expect(count(RecordOutcome.DUPLICATE)).toBe(COPIES - 1)
+  const recorded = count(RecordOutcome.RECORDED)
+  expect(recorded).toBeLessThanOrEqual(1)
+  // The call that recorded it may have been sent again.
+  if (!repeated) expect(recorded).toBe(1)
+  expect(count(RecordOutcome.DUPLICATE)).toBe(COPIES - recorded)
   expect(new Set(all.map((each) => each.transaction?.id)).size).toBe(1)
   expect(await storedOf(service.database.durablePool, 'copied')).toMatchObject({
     transactions: [{ status: 'SUCCESS', amount_minor: '100000' }],
@@ -92,7 +101,9 @@ test('overlapping batches in any order never deadlock and never record a payment
     })
     const orders = [rows, rows.toReversed(), shuffled!, shuffled!.toReversed()]
     const batches = await Promise.all(
-      orders.map((order, index) => recordAt(index % 2 === 0 ? service : second, order)),
+      orders.map((order, index) =>
+        untilServed(() => recordAt(index % 2 === 0 ? service : second, order)),
+      ),
     )
     for (const { results } of batches) {
       expect(results.filter((each) => each.error !== '')).toEqual([])

@@ -1,10 +1,11 @@
 import { describe, expect, test } from 'vitest'
 import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
+import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import type { BankCode } from '../../src/banks/bank.ts'
 import { findReported, type ReportedPayment } from '../../src/transactions/find-reported.ts'
-import { CUSTOMER } from '../protocols/matrix/scene.ts'
+import { CUSTOMER } from '../support/opened-account.ts'
 import { useSharedService } from '../support/service.ts'
 import { openAccount, paymentInto, transactionsOf } from './fixture.ts'
 
@@ -81,5 +82,30 @@ describe('a payment that a bank reports', () => {
     const found = await find([known, { ...known, amountMinor: 5n }])
     expect(found.map(({ isUnmatched }) => isUnmatched)).toEqual([true, false])
     expect(found[0]).toMatchObject({ recorded: undefined, resolution: null, isAccountOpen: false })
+  })
+
+  test('is assigned if an operator assigned it while it was pending', async () => {
+    const { businessId, reference, number } = await openAccount(service)
+    const pending = paymentInto('3999999998', {
+      sessionId: 'assigned-1',
+      status: TransactionStatus.PENDING,
+    })
+    await transactionsOf(service).recordPayment(pending)
+    const operator = service.client(ReconciliationService)
+    const { payments } = await operator.listUnmatchedPayments({ pageSize: 100 })
+    const { id = '' } = payments.find(({ sessionId }) => sessionId === pending.sessionId) ?? {}
+    await operator.assignUnmatchedPayment({ unmatchedPaymentId: id, businessId, reference })
+    const reported = {
+      accountNumber: '3999999998',
+      sessionId: 'assigned-1',
+      amountMinor: 100_000n,
+      status: 'SUCCESS',
+    } as const
+    const [found] = await find([reported])
+    expect(found).toMatchObject({
+      recorded: { accountNumber: number, status: 'PENDING' },
+      resolution: 'ASSIGNED',
+      isUnmatched: false,
+    })
   })
 })

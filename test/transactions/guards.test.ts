@@ -1,12 +1,8 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import { inTransaction, type Queryable } from '../../src/postgres/in-transaction.ts'
-import {
-  type LedgerState,
-  type PostingKind,
-  TRANSITIONS,
-} from '../../src/transactions/ledger/ledger.ts'
+import { type LedgerState, type PostingKind, TRANSITIONS } from '../../src/transactions/ledger.ts'
 import { TRANSACTION_STATUSES, type TransactionStatus } from '../../src/transactions/transaction.ts'
-import { useDatabase } from '../support/database.ts'
+import { lockWaits, useDatabase } from '../support/database.ts'
 
 const db = useDatabase()
 
@@ -307,7 +303,7 @@ describe('the database allows the settlement of a successful transaction once', 
         await one(client)
         const waiting = inTransaction(durablePool, other)
         waiting.catch(() => undefined)
-        await expect.poll(() => advisoryWaits(durablePool)).toBe(1)
+        await expect.poll(() => lockWaits(durablePool, 'advisory')).toBe(1)
         return { waiting }
       })
       await expect(second.waiting).rejects.toMatchObject({ code: expect.stringMatching(/^23/) })
@@ -382,15 +378,6 @@ describe('the database holds a payment until it is accepted', () => {
     await refuses('delete from payment_variance where transaction_id = $1', [id])
   })
 })
-
-/** How many transactions wait for an advisory lock. */
-async function advisoryWaits(pool: Queryable): Promise<number> {
-  const { rows } = await pool.query<{ count: number }>(
-    `select count(*)::int as count from pg_locks l join pg_database d on d.oid = l.database
-      where l.locktype = 'advisory' and not l.granted and d.datname = current_database()`,
-  )
-  return rows[0]!.count
-}
 
 describe('the database keeps one transaction for each session', () => {
   const addSession = (session: string, id: string) =>

@@ -10,7 +10,6 @@ import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_ser
 import { RecorderKind, TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import {
   type ImportedTransactionSchema,
-  RecordOutcome,
   TransactionService,
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
@@ -107,28 +106,6 @@ test('a history is found by look-ups and lists, and is in no balance, settlement
   expect(await findDiscrepancies(service.database.durablePool)).toEqual([])
 })
 
-test('a later report of an imported session credits nothing', async () => {
-  const account = await payee(service)
-  const { businessId, accountNumber } = account
-  const reported = payment(accountNumber)
-  const imported = row(accountNumber, {
-    sessionId: reported.session,
-    amountMinor: BigInt(reported.kobo),
-  })
-  await importAll(businessId, [imported])
-  bank.payments.set(reported.key, reported)
-  expect((await notify(service, reported)).status).toBe(200)
-  const report = { bank: Bank.BANK_9PSB, accountNumber, sessionId: reported.session }
-  const same = await transactions().recordPayment({ ...report, amountMinor: BigInt(reported.kobo) })
-  expect(same.outcome).toBe(RecordOutcome.DUPLICATE)
-  expect(same.transaction!.imported).toBe(true)
-  const contradicting = await transactions().recordPayment({ ...report, amountMinor: 1n })
-  expect(contradicting.outcome).toBe(RecordOutcome.CONFLICT)
-  expect(await balanceOf(businessId)).toMatchObject({ pendingMinor: 0n, availableMinor: 0n })
-  const { account: shown } = await service.client(AccountService).getAccount(account)
-  expect(shown!.bankConfirmed).toBeUndefined()
-})
-
 test('an imported payment is reversed neither by an operator nor by its bank', async () => {
   const { businessId, accountNumber } = await payee(service)
   const reported = payment(accountNumber, { state: 'reversed' })
@@ -195,22 +172,6 @@ test('a rejected row leaves the others', async () => {
   ])
   const theirs = row(stranger.accountNumber, { sessionId: first.sessionId })
   expect(await importAll(stranger.businessId, [theirs])).toEqual([['REJECTED', 'sessionId']])
-})
-
-test('what was recorded here before is a duplicate, and stays credited', async () => {
-  const { businessId, accountNumber } = await payee(service)
-  const reported = payment(accountNumber)
-  bank.payments.set(reported.key, reported)
-  await notify(service, reported)
-  const same = row(accountNumber, {
-    sessionId: reported.session,
-    amountMinor: BigInt(reported.kobo),
-  })
-  expect(await importAll(businessId, [same])).toEqual([['DUPLICATE']])
-  expect(await importAll(businessId, [{ ...same, amountMinor: 1n }])).toEqual([
-    ['REJECTED', 'sessionId'],
-  ])
-  expect((await balanceOf(businessId)).pendingMinor).toBe(BigInt(reported.kobo))
 })
 
 test('validate_only imports nothing; the audit log has the count of an import', async () => {

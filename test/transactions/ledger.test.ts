@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { isLegalTransition, TRANSITIONS } from '../../src/transactions/ledger/ledger.ts'
+import { isLegalTransition, TRANSITIONS } from '../../src/transactions/ledger.ts'
 import { TRANSACTION_STATUSES } from '../../src/transactions/transaction.ts'
 
 const STATES = TRANSACTION_STATUSES.flatMap((status) =>
@@ -20,7 +20,10 @@ const LEGAL = new Map([
     'SUCCESS, settled → REVERSED, settled',
     [
       ...SHARES.map((kind) => `${kind}_reversal`),
-      ...['split_reversal', 'fee_reversal', 'settlement_reversal', 'payment_reversal'],
+      'split_reversal',
+      'fee_reversal',
+      'settlement_reversal',
+      'payment_reversal',
     ],
   ],
 ])

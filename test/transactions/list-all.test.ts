@@ -1,13 +1,13 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { expect, test } from 'vitest'
-import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import {
   type ListTransactionsRequestSchema,
   TransactionService,
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
-import { useSharedService } from '../support/service.ts'
+import { pages } from '../support/pages.ts'
+import { issueToken, useSharedService } from '../support/service.ts'
 import { openAccount, paymentInto, transactionsOf } from './fixture.ts'
 
 const service = useSharedService()
@@ -15,23 +15,13 @@ const service = useSharedService()
 type Filter = MessageInitShape<typeof ListTransactionsRequestSchema>
 
 /** Reads every page. @returns the sessions in the order of the list */
-async function listed(filter: Filter, token?: string): Promise<string[]> {
-  const client = service.client(TransactionService, token)
-  const sessions: string[] = []
-  let pageToken = ''
-  do {
+const listed = (filter: Filter, token?: string) =>
+  pages(async (pageToken) => {
+    const client = service.client(TransactionService, token)
     const page = await client.listTransactions({ pageSize: 2, ...filter, pageToken })
     expect(page.transactions.length).toBeLessThanOrEqual(2)
-    sessions.push(...page.transactions.map(({ sessionId }) => sessionId))
-    pageToken = page.nextPageToken
-  } while (pageToken !== '')
-  return sessions
-}
-
-async function restrictedTo(businessIds: string[]): Promise<string> {
-  const request = { name: 'restricted', scopes: ['read'], businessIds }
-  return (await service.client(AdminService).issueToken(request)).secret
-}
+    return { items: page.transactions.map(({ sessionId }) => sessionId), next: page.nextPageToken }
+  })
 
 const pay = (number: string, sessionId: string, other: Parameters<typeof paymentInto>[1] = {}) =>
   transactionsOf(service).recordPayment(paymentInto(number, { sessionId, ...other }))
@@ -52,7 +42,7 @@ test('a restricted token lists the payments of its businesses, the latest paid f
   await pay(one.number, 'all-a2', { amountMinor: 400n, status: TransactionStatus.FAILED })
   await pay(two.number, 'all-b2', { amountMinor: 500n })
 
-  const token = await restrictedTo([one.businessId, two.businessId])
+  const { secret: token } = await issueToken(service, ['read'], [one.businessId, two.businessId])
   expect(await listed({ live: false }, token)).toEqual([])
   expect(await listed({ live: true }, token)).toEqual(['all-b2', 'all-a2', 'all-a1', 'all-b1'])
   expect(await listed({ live: true, amountFromMinor: 200n }, token)).toEqual([
@@ -75,7 +65,8 @@ test('a restricted token lists the payments of its businesses, the latest paid f
 
 test('pages hold what lies between the bounds of several businesses exactly once', async () => {
   const accounts = [await openAccount(service), await openAccount(service)]
-  const token = await restrictedTo(accounts.map(({ businessId }) => businessId))
+  const businessIds = accounts.map(({ businessId }) => businessId)
+  const { secret: token } = await issueToken(service, ['read'], businessIds)
   const expected: string[] = []
   for (let i = 0; i < 9; i++) {
     const sessionId = `page-${i}`

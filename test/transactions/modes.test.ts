@@ -8,12 +8,13 @@ import {
   TransactionService,
 } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
-import { CUSTOMER } from '../protocols/matrix/scene.ts'
-import { until } from '../protocols/rest/rest.ts'
 import { createInstance, incoming } from '../settlement/fixture.ts'
+import { lockWaits, withOpenTransaction } from '../support/database.ts'
 import { grpcClient } from '../support/grpc-client.ts'
 import { type Instance, startInstance } from '../support/instance.ts'
+import { CUSTOMER } from '../support/opened-account.ts'
 import { useSharedService } from '../support/service.ts'
+import { waitUntil } from '../support/wait-for.ts'
 
 const service = useSharedService()
 const accounts = () => service.client(AccountService)
@@ -83,7 +84,8 @@ describe('if a live and a test account have the same number', () => {
     const there = await atReal.simulateTransfer(transfer)
     expect(there.transaction).toMatchObject({ live: false, accountReference: shared.test })
     const { transaction } = await transactions().getTransaction({
-      ...{ businessId: id, sessionId: here.sessionId },
+      businessId: id,
+      sessionId: here.sessionId,
     })
     expect(transaction!.recorder).toMatchObject({ kind: RecorderKind.SANDBOX, id: 'bootstrap' })
     const { accountNumber } = await open((await service.business()).id, false)
@@ -159,35 +161,26 @@ test('a test transfer does not block a real payment with the same session', asyn
   expect(found.transaction).toMatchObject({ live: true, amountMinor: 100n })
 })
 
-test('a report for a test account that closes at that moment is compared with the live payment of its session', async () => {
+// The recording waits for the lock for no longer than its deadline of five seconds.
+test('a report for a test account that closes at that moment is compared with the live payment of its session', {
+  retry: 5,
+}, async () => {
+  const sessionId = `closing-${Math.random()}`
   const { id: businessId } = await service.business()
   const [live, inTest] = [await open(businessId, false), await open(businessId, true)]
   const record = (accountNumber: string, amountMinor: bigint) =>
-    transactions().recordPayment({ ...payment(accountNumber, 'closing'), amountMinor })
+    transactions().recordPayment({ ...payment(accountNumber, sessionId), amountMinor })
   await record(live.accountNumber, 9_999n)
-  const holder = await pool().connect()
-  let recorded: ReturnType<typeof record>
-  try {
+  let recorded!: ReturnType<typeof record>
+  await withOpenTransaction(pool(), async (holder) => {
     // Between the look-up of the account and the statement that records the payment.
-    await holder.query('begin')
     await holder.query('lock table payment_session in access exclusive mode')
     recorded = record(inTest.accountNumber, 1n)
-    await until(
-      async () => {
-        const { rows } = await pool().query(
-          "select from pg_locks where relation = 'payment_session'::regclass and not granted",
-        )
-        return rows.length
-      },
-      (waiting) => waiting === 1,
-      10_000,
-    )
+    // It is awaited below.
+    recorded.catch(() => undefined)
+    await waitUntil(async () => (await lockWaits(pool(), 'payment_session')) === 1)
     await accounts().closeAccount({ businessId, reference: inTest.reference })
-    await holder.query('commit')
-  } finally {
-    await holder.query('rollback')
-    holder.release()
-  }
+  })
   const { outcome, transaction } = await recorded
   expect(outcome).toBe(RecordOutcome.CONFLICT)
   expect(transaction!.accountReference).toBe(live.reference)

@@ -3,9 +3,9 @@ import { createFindOpenAccounts } from '../../src/accounts/open-accounts.ts'
 import { createRecordPayment } from '../../src/transactions/record-payment.ts'
 import type { IncomingPayment, RecordResult } from '../../src/transactions/transaction.ts'
 import { incoming, insertBusiness } from '../settlement/fixture.ts'
-import { useDatabase } from '../support/database.ts'
+import { lockWaits, useDatabase } from '../support/database.ts'
 import { createTestRuntime } from '../support/runtime.ts'
-import { waitFor } from '../support/wait-for.ts'
+import { waitFor, waitUntil } from '../support/wait-for.ts'
 import { storedOf } from './fixture.ts'
 
 const db = useDatabase()
@@ -79,7 +79,10 @@ describe('a payment that the database refuses', () => {
     const outcomes = faults.map((fault, index) => record(payment(index, fault)))
     expect(await Promise.all(outcomes)).toEqual([
       'RECORDED',
-      ...[INTERNAL, INTERNAL, INTERNAL, INTERNAL],
+      INTERNAL,
+      INTERNAL,
+      INTERNAL,
+      INTERNAL,
       'RECORDED',
     ])
   })
@@ -99,8 +102,13 @@ describe('a payment that the database refuses', () => {
       payment('newer.'),
     ]
     expect(await Promise.all(batch.map(record))).toEqual([
-      ...['RECORDED', INTERNAL, 'UNMATCHED', INTERNAL],
-      ...['RECORDED', INTERNAL, 'RECORDED'],
+      'RECORDED',
+      INTERNAL,
+      'UNMATCHED',
+      INTERNAL,
+      'RECORDED',
+      INTERNAL,
+      'RECORDED',
     ])
     const finalized = await pool().query(
       `select p.kind, o.kind as event from transaction t join ledger_posting p on p.transaction_id = t.id
@@ -153,7 +161,10 @@ test('payments are acknowledged although what follows their commit fails', async
   expect(await record(payment(0, { status: 'PENDING' }))).toBe('RECORDED')
   const batch = [payment(0), payment(1), payment(2, NOWHERE), payment(3, NOWHERE)]
   expect(await Promise.all(batch.map(record))).toEqual([
-    ...['RECORDED', 'RECORDED', 'UNMATCHED', 'UNMATCHED'],
+    'RECORDED',
+    'RECORDED',
+    'UNMATCHED',
+    'UNMATCHED',
   ])
   expect(await record(payment(1, { amountMinor: 7n }))).toBe('CONFLICT')
   // onCommit: pending, new, unmatched and final payments; onUnmatched twice; onConflict once.
@@ -167,18 +178,12 @@ test('a flood of conflicting repeats does not hold up other payments', async () 
   const blocker = await pool().connect()
   onTestFinished(() => blocker.release())
   await blocker.query('begin; lock table payment_conflict in exclusive mode')
-  const flood = Array.from({ length: 1_000 }, (_, at) =>
+  const flood = Array.from({ length: 300 }, (_, at) =>
     record(payment(0, { amountMinor: 1_000n + BigInt(at) })),
   )
-  await waitFor(async () => {
-    const { rowCount } = await pool().query(
-      `select from pg_stat_activity
-        where datname = current_database() and wait_event_type = 'Lock'`,
-    )
-    expect(rowCount).toBeGreaterThan(0)
-  })
+  await waitUntil(async () => (await lockWaits(pool())) > 0)
   for (let at = 1; at <= 5; at++) expect(await record(payment(at))).toBe('RECORDED')
   await blocker.query('rollback')
   expect(new Set(await Promise.all(flood))).toEqual(new Set(['CONFLICT']))
-  expect((await storedOf(pool(), `${name}-0`)).conflicts).toHaveLength(1_000)
+  expect((await storedOf(pool(), `${name}-0`)).conflicts).toHaveLength(300)
 })

@@ -1,6 +1,5 @@
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { describe, expect, test } from 'vitest'
-import { AdminService } from '../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { ReconciliationService } from '../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import { RecorderKind, TransactionStatus } from '../../gen/inflow/transaction/v1/transaction_pb.ts'
 import {
@@ -11,13 +10,13 @@ import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { toRecorderMessage } from '../../src/transactions/message.ts'
 import type { RecordedBy } from '../../src/transactions/transaction.ts'
 import { creation } from '../protocols/rest/rest.ts'
-import { useSharedService } from '../support/service.ts'
+import { issueToken, useSharedService } from '../support/service.ts'
 import { openAccount, type Payment, paymentInto, storedOf, transactionsOf } from './fixture.ts'
 
 const service = useSharedService()
 
-const { PENDING, FAILED } = TransactionStatus
-const { RECORDED, DUPLICATE, UNMATCHED, CONFLICT } = RecordOutcome
+const { PENDING } = TransactionStatus
+const { RECORDED, DUPLICATE, UNMATCHED } = RecordOutcome
 
 let sessions = 0
 
@@ -73,18 +72,29 @@ describe('a payment', () => {
     })
   })
 
-  test('for an unknown account is stored once as unmatched and credits no business', async () => {
-    const { record, stored } = await session()
-    for (let copy = 0; copy < 3; copy++) {
-      const { outcome, transaction } = await record({ accountNumber: '9999999999' })
-      expect([outcome, transaction]).toEqual([UNMATCHED, undefined])
+  test('that was pending has the payer and narration of its final report, and else those of before', async () => {
+    const first = { name: 'ADA', accountNumber: '0123456789', bankCode: '058', bankName: 'GTBank' }
+    const none = { name: '', accountNumber: '', bankCode: '', bankName: '' }
+    const other = { ...none, accountNumber: '1111111111' }
+    for (const [before, final, expected] of [
+      [none, first, first],
+      [first, none, first],
+      [first, { ...none, name: 'ADA OBI' }, { ...first, name: 'ADA OBI' }],
+      // The bank of the other account is not known.
+      [first, other, { ...other, name: 'ADA' }],
+    ]) {
+      const { record, account, sessionId } = await session()
+      await record({ status: PENDING, payer: before!, narration: 'rent' })
+      const { transaction } = await record({ payer: final! })
+      expect(transaction).toMatchObject({ payer: expected, narration: 'rent' })
+      const { businessId } = account
+      const found = await transactionsOf(service).getTransaction({ businessId, sessionId })
+      expect(found.transaction).toMatchObject({ payer: expected, narration: 'rent' })
     }
-    expect(await stored()).toEqual({
-      transactions: [],
-      postings: [],
-      events: [{ kind: 'PAYMENT_UNMATCHED' }],
-      conflicts: [],
-      unmatched: [{ account_number: '9999999999', amount_minor: '100000', status: 'SUCCESS' }],
+    const { record } = await session()
+    await record({ status: PENDING, narration: 'rent' })
+    expect((await record({ narration: 'rent of May' })).transaction).toMatchObject({
+      narration: 'rent of May',
     })
   })
 
@@ -139,43 +149,13 @@ describe('a payment', () => {
       .returnUnmatchedPayment({ unmatchedPaymentId: rows[0].id, note: 'sent back' })
     expect((await record()).outcome).toBe(RECORDED)
   })
-
-  test('that conflicts with the recorded one is stored once for manual review, and nothing else changes', async () => {
-    const { account, record, stored } = await session()
-    const { transaction } = await record()
-    const before = await stored()
-    const { number: elsewhere } = await openAccount(service)
-    const conflicting: Payment[] = [
-      { amountMinor: 100_001n },
-      { accountNumber: elsewhere },
-      { accountNumber: '9999999999' },
-      { status: FAILED },
-    ]
-    for (const payment of [...conflicting, ...conflicting]) {
-      expect(await record(payment)).toMatchObject({ outcome: CONFLICT, transaction })
-    }
-    const { conflicts, ...rest } = await stored()
-    expect(rest).toEqual({ ...before, conflicts: undefined })
-    expect(conflicts).toHaveLength(4)
-    expect(conflicts).toContainEqual({
-      account_number: account.number,
-      amount_minor: '100001',
-      status: 'SUCCESS',
-    })
-    expect(rest.unmatched).toEqual([])
-  })
 })
 
 describe('the recorder of a payment', () => {
-  async function issue(request: { scopes: string[]; businessIds?: string[] }) {
-    const issued = await service.client(AdminService).issueToken({ name: 'a token', ...request })
-    return { id: issued.token!.id, secret: issued.secret }
-  }
-
   test('is the token that recorded its final status, alone or in a batch', async () => {
     const { account, sessionId, record } = await session()
     const { businessId } = account
-    const collector = await issue({ scopes: ['payments:write'] })
+    const collector = await issueToken(service, ['payments:write'])
     const client = service.client(TransactionService, collector.secret)
     await record({ status: PENDING })
     await client.recordPayment(paymentInto(account.number, { sessionId }))
@@ -185,7 +165,8 @@ describe('the recorder of a payment', () => {
     const recorder = { kind: RecorderKind.TOKEN, id: collector.id }
     for (const each of [sessionId, inBatch]) {
       const { transaction } = await transactionsOf(service).getTransaction({
-        ...{ businessId, sessionId: each },
+        businessId,
+        sessionId: each,
       })
       expect(transaction).toMatchObject({ recorder })
     }
@@ -196,10 +177,10 @@ describe('the recorder of a payment', () => {
   test('is named neither to restricted tokens, nor to businesses, nor in events', async () => {
     const { account, sessionId } = await session()
     const { businessId } = account
-    const collector = await issue({ scopes: ['payments:write'] })
+    const collector = await issueToken(service, ['payments:write'])
     const client = service.client(TransactionService, collector.secret)
     await client.recordPayment(paymentInto(account.number, { sessionId }))
-    const restricted = await issue({ scopes: ['read'], businessIds: [businessId] })
+    const restricted = await issueToken(service, ['read'], [businessId])
     const { transaction } = await service
       .client(TransactionService, restricted.secret)
       .getTransaction({ businessId, sessionId })

@@ -17,9 +17,9 @@ import {
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { checkBankWork } from '../../src/doctor/check-banks.ts'
 import { notify, type Payee, payee, payment, recordedIn } from '../notifications/scene.ts'
-import { CUSTOMER } from '../protocols/matrix/scene.ts'
 import { until } from '../protocols/rest/rest.ts'
 import { type FakePayment, useFakeBank } from '../support/fake-bank.ts'
+import { CUSTOMER } from '../support/opened-account.ts'
 import { useService } from '../support/service.ts'
 
 const bank = useFakeBank()
@@ -69,12 +69,16 @@ const giveBack = async (reported: FakePayment) =>
   })
 
 /** An internal service records the payment, without a bank's notification. */
-async function recordDirectly({ session, account, kobo }: FakePayment): Promise<RecordOutcome> {
+async function recordDirectly(
+  { session, account, kobo }: FakePayment,
+  status: TransactionStatus = TransactionStatus.SUCCESS,
+): Promise<RecordOutcome> {
   const { outcome } = await service.client(TransactionService).recordPayment({
     bank: Bank.BANK_9PSB,
     accountNumber: account,
     sessionId: session,
     amountMinor: BigInt(kobo),
+    status,
   })
   return outcome
 }
@@ -151,12 +155,162 @@ test('a returned payment is not recorded if its account opens later and the bank
   await expect(assign(reported, to)).rejects.toMatchObject({ code: Code.FailedPrecondition })
 })
 
+describe('reports of one session with different facts', () => {
+  /** A payment whose session an internal service reports again with other facts. @returns the ids of both reports */
+  async function arriveTwice(facts: Partial<FakePayment>) {
+    const reported = await arrive()
+    const first = await idOf(reported)
+    const again = { ...reported, ...facts }
+    expect(await recordDirectly(again)).toBe(RecordOutcome.UNMATCHED)
+    const { rows } = await service.database.durablePool.query(
+      'select id from unmatched_payment where session_id = $1 and id <> $2',
+      [reported.session, first],
+    )
+    return { first, second: rows[0].id as string, reported, again }
+  }
+
+  const assignTo = (unmatchedPaymentId: string, { businessId, reference }: Payee) =>
+    reconciliation().assignUnmatchedPayment({ unmatchedPaymentId, businessId, reference })
+  const returnOf = (unmatchedPaymentId: string) =>
+    reconciliation().returnUnmatchedPayment({ unmatchedPaymentId, note: 'sent back' })
+  const isOpen = async (id: string) => (await open()).some((each) => each.id === id)
+  const refused = { code: Code.FailedPrecondition }
+
+  test('are not credited once one of them was returned, and can be returned too', async () => {
+    const to = await payee(service)
+    const reported = await arrive()
+    const first = await idOf(reported)
+    await returnOf(first)
+    expect(await recordDirectly({ ...reported, account: to.accountNumber })).toBe(
+      RecordOutcome.UNMATCHED,
+    )
+    const { id: second } = (await find(reported))!
+    await expect(assignTo(second, to)).rejects.toMatchObject(refused)
+    const unchecked = service.database.durablePool.query(
+      `update unmatched_payment set resolution = 'ASSIGNED', resolved_at = now() where id = $1`,
+      [second],
+    )
+    await expect(unchecked).rejects.toMatchObject({ code: '23000' })
+    expect(await recordedIn(service, to)).toEqual([])
+    expect((await returnOf(second)).payment!.resolution).toBe(Resolution.RETURNED)
+    expect(await isOpen(second)).toBe(false)
+  })
+
+  test('cannot be returned once one of them is credited; the same account resolves them', async () => {
+    const [to, other] = [await payee(service), await payee(service)]
+    const { first, second } = await arriveTwice({ account: '3999999998' })
+    const { transaction } = await assignTo(first, to)
+    await expect(returnOf(second)).rejects.toMatchObject(refused)
+    await expect(assignTo(second, other)).rejects.toMatchObject(refused)
+    expect(await isOpen(second)).toBe(true)
+    for (let call = 0; call < 2; call++) {
+      expect((await assignTo(second, to)).transaction!.id).toBe(transaction!.id)
+    }
+    expect(await isOpen(second)).toBe(false)
+    expect(await recordedIn(service, to)).toHaveLength(1)
+  })
+
+  test('are conflicts if they contradict the credited one', async () => {
+    const to = await payee(service)
+    const { first, second, again } = await arriveTwice({ kobo: '7' })
+    const { transaction } = await assignTo(first, to)
+    await assignTo(second, to)
+    expect(await isOpen(second)).toBe(false)
+    const { conflicts } = await reconciliation().listPaymentConflicts({})
+    expect(conflicts.filter((each) => each.sessionId === again.session)).toMatchObject([
+      { transactionId: transaction!.id, amountMinor: 7n, recordedAmountMinor: 150_050n },
+    ])
+    await reconciliation().resolvePaymentConflict({ conflictId: conflicts[0]!.id, note: 'x' })
+  })
+
+  test('are conflicts, too, if they contradict its status, whichever is assigned', async () => {
+    const to = await payee(service)
+    const reported = await arrive()
+    expect(await recordDirectly(reported, TransactionStatus.FAILED)).toBe(RecordOutcome.UNMATCHED)
+    const { rows } = await service.database.durablePool.query(
+      `select id from unmatched_payment where session_id = $1 order by status`,
+      [reported.session],
+    )
+    const { transaction } = await assignTo(rows[0].id, to)
+    expect(transaction!.status).toBe(TransactionStatus.FAILED)
+    for (const { id } of rows) expect(await isOpen(id)).toBe(false)
+    const { conflicts } = await reconciliation().listPaymentConflicts({})
+    const [conflict] = conflicts.filter(({ sessionId }) => sessionId === reported.session)
+    expect(conflict).toMatchObject({ status: TransactionStatus.SUCCESS, amountMinor: 150_050n })
+    await reconciliation().resolvePaymentConflict({ conflictId: conflict!.id, note: 'x' })
+  })
+
+  test('stay open if one is credited and another returned, as before an upgrade', async () => {
+    const to = await payee(service)
+    const { first, second, reported } = await arriveTwice({ account: '3999999998' })
+    await recordDirectly({ ...reported, account: '3999999997' })
+    await assignTo(first, to)
+    const { durablePool } = service.database
+    await durablePool.query(
+      `update unmatched_payment set resolution = 'RETURNED', resolved_at = now() where id = $1`,
+      [second],
+    )
+    const { id: third } = (await find(reported))!
+    const text = `is recorded for the account ${to.reference}, and another report of it`
+    for (const call of [() => assignTo(third, to), () => returnOf(third)]) {
+      await expect(call()).rejects.toMatchObject({
+        ...refused,
+        message: expect.stringContaining(text),
+      })
+    }
+    await durablePool.query('delete from unmatched_payment where id = $1', [third])
+  })
+
+  test('finalize the payment that was recorded as PENDING in the meantime', async () => {
+    const to = await payee(service)
+    const reported = await arrive()
+    const id = await idOf(reported)
+    const pending = { ...reported, account: to.accountNumber }
+    expect(await recordDirectly(pending, TransactionStatus.PENDING)).toBe(RecordOutcome.RECORDED)
+    expect(await isOpen(id)).toBe(true)
+    for (let call = 0; call < 2; call++) {
+      const { transaction } = await assignTo(id, to)
+      expect(transaction!.status).toBe(TransactionStatus.SUCCESS)
+    }
+    expect(await isOpen(id)).toBe(false)
+    expect(await recordedIn(service, to)).toHaveLength(1)
+    const { conflicts } = await reconciliation().listPaymentConflicts({})
+    expect(conflicts.filter((each) => each.sessionId === reported.session)).toEqual([])
+  })
+})
+
+test('a report that money arrived stays listed if its payment is recorded as PENDING or FAILED', async () => {
+  const arrivals = []
+  for (let index = 0; index < 3; index++) arrivals.push(await arrive('3222222222'))
+  const [pending, failed, succeeded] = arrivals as [FakePayment, FakePayment, FakePayment]
+  bank.nextNumber = '3222222222'
+  const to = await payee(service)
+  expect(await recordDirectly(pending, TransactionStatus.PENDING)).toBe(RecordOutcome.RECORDED)
+  expect(await recordDirectly(failed, TransactionStatus.FAILED)).toBe(RecordOutcome.RECORDED)
+  expect(await recordDirectly(succeeded)).toBe(RecordOutcome.RECORDED)
+  const listed = async () =>
+    (await open())
+      .filter(({ accountNumber }) => accountNumber === '3222222222')
+      .map(({ sessionId }) => sessionId)
+  expect(await listed()).toEqual([failed.session, pending.session])
+  await assign(failed, to)
+  await assign(pending, to)
+  expect(await listed()).toEqual([])
+  const { conflicts } = await reconciliation().listPaymentConflicts({})
+  const [conflict] = conflicts.filter(({ sessionId }) => sessionId === failed.session)
+  expect(conflict).toMatchObject({ status: TransactionStatus.SUCCESS })
+  await reconciliation().resolvePaymentConflict({ conflictId: conflict!.id, note: 'x' })
+})
+
 test('a test payment with the same details hides no unmatched payment, nor blocks its return', async () => {
   const reported = await arrive('3555555555')
   const { id: businessId } = await service.business()
   const { account } = await service.client(AccountService).createAccount({
     ...CUSTOMER,
-    ...{ businessId, reference: 'order-1', bank: Bank.BANK_9PSB, live: false },
+    businessId,
+    reference: 'order-1',
+    bank: Bank.BANK_9PSB,
+    live: false,
   })
   await service.database.durablePool.query(
     'update account set account_number = $1 where reference = $2',
@@ -194,59 +348,4 @@ test('the doctor counts the unmatched payments that are listed, and the contradi
   expect(findings.map(({ found }) => found)).toContain(
     '1 reported payments contradict recorded ones',
   )
-})
-
-test('a final report that arrives while an operator assigns the pending one finalizes the payment', async () => {
-  const { durablePool } = service.database
-  const payee9psb = await payee(service)
-  const session = 'assigned-while-final'
-  const report = (status: TransactionStatus) =>
-    service.client(TransactionService).recordPayment({
-      ...{ bank: Bank.BANK_9PSB, accountNumber: '3999999998', sessionId: session, status },
-      amountMinor: 150_000n,
-    })
-  expect((await report(TransactionStatus.PENDING)).outcome).toBe(RecordOutcome.UNMATCHED)
-  const [pending] = (await open()).filter(({ sessionId }) => sessionId === session)
-  // The final report is held up between the look-up of its payment and its insertion.
-  await durablePool.query(`
-    create function hold_final() returns trigger language plpgsql as $$
-      begin perform pg_advisory_xact_lock(4242); return new; end $$;
-    create trigger hold_final before insert on unmatched_payment for each row
-      when (new.session_id = 'assigned-while-final') execute function hold_final()`)
-  const holder = await durablePool.connect()
-  const waiting = async () => {
-    const { rows } = await durablePool.query<{ count: number }>(
-      "select count(*)::int from pg_locks where locktype = 'advisory' and not granted",
-    )
-    return rows[0]!.count
-  }
-  try {
-    await holder.query('select pg_advisory_lock(4242)')
-    const final = report(TransactionStatus.SUCCESS)
-    await until(waiting, (count) => count === 1, 10_000)
-    let isAssigned = false
-    const assigned = reconciliation()
-      .assignUnmatchedPayment({
-        ...{ unmatchedPaymentId: pending!.id, note: 'theirs' },
-        ...{ businessId: payee9psb.businessId, reference: payee9psb.reference },
-      })
-      .finally(() => {
-        isAssigned = true
-      })
-    await until(waiting, (count) => isAssigned || count === 2, 10_000)
-    await holder.query('select pg_advisory_unlock(4242)')
-    await Promise.all([final, assigned])
-  } finally {
-    await holder.query('select pg_advisory_unlock_all()')
-    holder.release()
-    await durablePool.query(
-      'drop trigger hold_final on unmatched_payment; drop function hold_final',
-    )
-  }
-  expect((await open()).filter(({ sessionId }) => sessionId === session)).toEqual([])
-  const { businessId } = payee9psb
-  const found = await service
-    .client(TransactionService)
-    .getTransaction({ businessId, sessionId: session })
-  expect(found.transaction!.status).toBe(TransactionStatus.SUCCESS)
 })

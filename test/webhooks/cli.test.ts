@@ -1,15 +1,17 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { AccountService } from '../../gen/inflow/account/v1/account_service_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { verifyWebhook } from '../../src/client/verify-webhook.ts'
-import { type Running, runHere, startInflow, temporaryFolder } from '../cli/run-inflow.ts'
+import { callerEnv, type Running, runHere, startInflow } from '../cli/run-inflow.ts'
+import { temporaryFolder } from '../support/folder.ts'
+import { grpcTransport } from '../support/grpc-client.ts'
+import { openAccountOver } from '../support/opened-account.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
-import { ADMIN_TOKEN, useSharedService } from '../support/service.ts'
-import { until } from './fixture.ts'
+import { useSharedService } from '../support/service.ts'
+import { waitUntil } from '../support/wait-for.ts'
 
 const service = useSharedService()
 
@@ -18,18 +20,9 @@ let accountNumber: string
 let payments = 0
 
 beforeAll(async () => {
-  const created = await service.business('Acme')
-  businessId = created.id
-  const { account } = await service.client(AccountService).createAccount({
-    businessId,
-    reference: 'order-1',
-    bank: Bank.BANK_9PSB,
-    firstName: 'Ada',
-    lastName: 'Obi',
-    email: 'ada@example.com',
-    phone: '08012345678',
-  })
-  accountNumber = account!.accountNumber
+  businessId = (await service.business('Acme')).id
+  const given = { businessId, bank: Bank.BANK_9PSB }
+  accountNumber = (await openAccountOver(grpcTransport(service.grpcUrl), given)).accountNumber
 })
 
 let receiver: Receiver
@@ -38,9 +31,7 @@ beforeEach(async () => {
   return receiver.close
 })
 
-const environment = () => ({ INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN })
-
-const run = (...args: string[]) => runHere(['webhook', ...args], environment())
+const run = (...args: string[]) => runHere(['webhook', ...args], callerEnv(service))
 
 async function json(...args: string[]) {
   const { code, stdout, stderr } = await run(...args, '--json')
@@ -68,14 +59,27 @@ describe('an endpoint', () => {
     const file = join(temporaryFolder(), 'text')
     writeFileSync(file, 'sk_live_of_the_receiver\n')
     const added = await json(
-      ...['add', '--business', businessId, '--url', receiver.url, '--profile', 'wiaxy'],
-      ...['--text-secret-file', file, '--legacy-signature', 'hmac_body', '--payer-as-array'],
-      ...['--event-name', 'PAYMENT_NOTIFIFICATION'],
+      'add',
+      '--business',
+      businessId,
+      '--url',
+      receiver.url,
+      '--profile',
+      'wiaxy',
+      '--text-secret-file',
+      file,
+      '--legacy-signature',
+      'hmac_body',
+      '--payer-as-array',
+      '--event-name',
+      'PAYMENT_NOTIFIFICATION',
     )
     expect(added).toMatchObject({
       endpoint: {
-        ...{ profile: 'ENDPOINT_PROFILE_WIAXY', legacySignature: 'LEGACY_SIGNATURE_HMAC_BODY' },
-        ...{ eventName: 'PAYMENT_NOTIFIFICATION', payerAsArray: true },
+        profile: 'ENDPOINT_PROFILE_WIAXY',
+        legacySignature: 'LEGACY_SIGNATURE_HMAC_BODY',
+        eventName: 'PAYMENT_NOTIFIFICATION',
+        payerAsArray: true,
       },
     })
     expect(added.secret ?? '').toBe('')
@@ -91,36 +95,6 @@ describe('an endpoint', () => {
     const switched = await json('switch', id, '--yes')
     expect(switched.endpoint.secrets).toHaveLength(1)
     await json('remove', id, '--yes')
-  })
-
-  test('is added, updated, rotated, listed and removed', async () => {
-    const added = await json(
-      ...['add', '--business', businessId, '--url', receiver.url, '--description', 'shop'],
-      ...['--concurrency', '5'],
-    )
-    const { id } = added.endpoint
-    expect(added).toMatchObject({
-      secret: expect.stringMatching(/^whsec_/),
-      endpoint: { description: 'shop', concurrency: 5, status: 'ENDPOINT_STATUS_ENABLED' },
-    })
-    const updated = await run('update', id, '--disable', '--kind', 'ACCOUNT_CREATED')
-    expect(updated.stdout).toMatch(/^Status +DISABLED$/m)
-    expect(updated.stdout).toMatch(/^Disabled because +REQUESTED$/m)
-    expect(updated.stdout).toMatch(/^Kinds +ACCOUNT_CREATED$/m)
-    const enabled = await json('update', id, '--enable', '--all-kinds', '--description', '')
-    expect(enabled.endpoint).toMatchObject({
-      kinds: [],
-      description: '',
-      status: 'ENDPOINT_STATUS_ENABLED',
-    })
-    const rotated = await json('rotate', id, '--overlap', '2h')
-    expect(rotated.secret).not.toBe(added.secret)
-    const [, earlier] = rotated.endpoint.secrets
-    const lifeMs = Date.parse(earlier.expiresAt) - Date.now()
-    expect(Math.abs(lifeMs - 7_200_000)).toBeLessThan(60_000)
-    const listed = await run('list', '--business', businessId)
-    expect(listed.stdout).toMatch(new RegExp(`^${id} +live +${receiver.url} +ENABLED`, 'm'))
-    expect((await run('remove', id, '--yes')).stderr).toBe(`Removed ${id}.\n`)
   })
 
   test.each([
@@ -151,44 +125,13 @@ describe('an endpoint', () => {
   })
 })
 
-test('deliveries are listed, shown, redelivered and recovered', async () => {
-  receiver.answer({ status: 503, body: 'later\nplease' })
-  const id = await addEndpoint()
-  await pay()
-  await receiver.next()
-  const [delivery] = await until(async () => {
-    const { deliveries } = await json('deliveries', '--endpoint', id)
-    return deliveries[0]?.attemptCount === 1 && deliveries
-  })
-  const listed = await run('deliveries', '--endpoint', id, '--status', 'pending')
-  expect(listed.stdout).toMatch(
-    /PAYMENT_NOTIFICATION +[\d,]+\.\d\d +\w+ .*PENDING +1 .* responded with 503$/m,
-  )
-  expect((await run('deliveries', '--event', delivery.eventId, '--status', 'failed')).stdout).toBe(
-    '',
-  )
-  const shown = await run('delivery', delivery.id)
-  expect(shown.stdout).toMatch(/^Event +evt_/m)
-  expect(shown.stdout).toMatch(/^ *1 .* responded with 503 +later$/m)
-
-  receiver.answer({ status: 200 })
-  // Before its retry is due, and again.
-  const { delivery: once } = await json('redeliver', delivery.id)
-  expect(once).toMatchObject({ status: 'DELIVERY_STATUS_DELIVERED' })
-  const { delivery: twice } = await json('redeliver', delivery.id)
-  expect(twice.attemptCount).toBe(once.attemptCount + 1)
-  const recovered = await run('recover', id, '--since', '2026-01-01 00:00:00')
-  expect(recovered).toMatchObject({ code: 0, stderr: '0 deliveries are sent again.\n' })
-  await run('remove', id, '--yes')
-})
-
 describe('listening', () => {
   function listen(...args: string[]): Running {
-    const env = environment()
+    const env = callerEnv(service)
     return startInflow(['webhook', 'listen', '--business', businessId, ...args], { env })
   }
   const ready = (listener: Running) =>
-    until(async () => /signing secret: (\S+)/.exec(listener.stderr())?.[1], 20_000)
+    waitUntil(async () => /signing secret: (\S+)/.exec(listener.stderr())?.[1])
   const endpoints = async () => {
     const { endpoints: found } = await service.client(WebhookService).listEndpoints({ businessId })
     return found
@@ -212,7 +155,7 @@ describe('listening', () => {
     await pay()
     await listener.nextLine()
     const [endpoint] = await endpoints()
-    await until(async () => {
+    await waitUntil(async () => {
       const endpointId = endpoint!.id
       const { deliveries } = await service.client(WebhookService).listDeliveries({ endpointId })
       return deliveries[0]?.latestAttempt?.statusCode === 418
@@ -272,8 +215,14 @@ test('headers and a password come from files, and are not shown', async () => {
   writeFileSync(password, 'hunter2\n')
   const id = await addEndpoint()
   const { stdout } = await run(
-    ...['update', id, '--headers-file', headers],
-    ...['--basic-username', 'inflow', '--basic-password-file', password],
+    'update',
+    id,
+    '--headers-file',
+    headers,
+    '--basic-username',
+    'inflow',
+    '--basic-password-file',
+    password,
   )
   expect(stdout).toMatch(/Headers +x-gateway-key, x-tenant\n/)
   expect(stdout).toMatch(/Authentication +basic, as inflow/)

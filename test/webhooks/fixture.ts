@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { create, toBinary } from '@bufbuild/protobuf'
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
+import type { Pool } from 'pg'
 import { AccountSchema, AccountStatus } from '../../gen/inflow/account/v1/account_pb.ts'
 import { EventSchema } from '../../gen/inflow/event/v1/event_pb.ts'
 import {
@@ -15,10 +16,10 @@ import { createEncrypter } from '../../src/crypto/encryption.ts'
 import type { Database } from '../../src/postgres/orm.ts'
 import type { Runtime } from '../../src/postgres/runtime.ts'
 import { CONCURRENCY_LIMITS } from '../../src/webhooks/deliveries/concurrency-limiter.ts'
+import { dispatchEvents } from '../../src/webhooks/dispatch.ts'
 import { createWebhooks, type WebhooksOptions } from '../../src/webhooks/webhooks.ts'
 import { sequence } from '../support/events.ts'
 import { createTestRuntime } from '../support/runtime.ts'
-import { WAIT_LIMIT_MS } from '../support/wait-for.ts'
 
 const LOOPBACK = ['127.0.0.0/8', '::1/128']
 
@@ -150,16 +151,18 @@ export async function logEvents(
   await sequence(durablePool)
 }
 
-/** Polls until the result is truthy, and returns it. */
-export async function until<T>(
-  poll: () => Promise<T>,
-  limitMs = WAIT_LIMIT_MS,
-): Promise<NonNullable<T>> {
-  const endMs = Date.now() + limitMs
-  for (;;) {
-    const found = await poll()
-    if (found) return found
-    if (Date.now() > endMs) throw new Error(`not within ${limitMs} ms`)
-    await new Promise((resolve) => setTimeout(resolve, 20))
-  }
-}
+/** Dispatches the next events, and claims no delivery unless allotments are given. */
+export const dispatchNow = (
+  pool: Pool,
+  overrides: Partial<Parameters<typeof dispatchEvents>[1]> = {},
+) =>
+  dispatchEvents(pool, {
+    idPrefix: 'dlv_0000000000',
+    nowMs: Date.now(),
+    eventsMax: 1_000,
+    leaseMs: 60_000,
+    allotments: [],
+    pausedBeforeMs: 0,
+    recentFrom: 0n,
+    ...overrides,
+  })

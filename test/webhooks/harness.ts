@@ -19,7 +19,8 @@ import { useDatabase } from '../support/database.ts'
 import { sequence } from '../support/events.ts'
 import { setOperator } from '../support/operator.ts'
 import { type Receiver, startReceiver } from '../support/receiver.ts'
-import { addBusiness, logEvents, openWebhooks, type TestEvent, until } from './fixture.ts'
+import { waitFor, waitUntil } from '../support/wait-for.ts'
+import { addBusiness, logEvents, openWebhooks, type TestEvent } from './fixture.ts'
 
 /** A delivery as it is stored, with its attempts. */
 export interface DeliveryRow {
@@ -29,7 +30,9 @@ export interface DeliveryRow {
   readonly completed_at: Date | null
   readonly failure: string | null
   readonly due_at: Date
-  readonly log: readonly { status: number | null; error: string; response_body: string }[] | null
+  readonly log:
+    | readonly { status: number | null; error: string; response_body: string; latency_ms: number }[]
+    | null
 }
 
 /** All attempts of the delivery `d`; the latest is in the row of the delivery. */
@@ -46,11 +49,15 @@ export interface Harness {
   receiver(): Promise<Receiver>
   /** Webhooks that run until the test ends. */
   started(options?: Partial<WebhooksOptions & Runtime>, on?: Database): Webhooks
+  /** Webhooks that send nothing, for calls of their rpcs. */
+  idle(options?: Partial<WebhooksOptions & Runtime>): Webhooks
   business(): Promise<string>
   /** Logs events and wakes all started webhooks. */
   publish(...events: TestEvent[]): Promise<void>
   /** Numbers the events that the webhooks themselves wrote to the outbox. */
   pump(): Promise<void>
+  /** The position of the last event; 0 without any. */
+  lastPosition(): Promise<bigint>
   /** Ends the last partition of deliveries and of attempts after all events, or some more. */
   cut(more?: bigint): Promise<void>
   deliveries(endpointId: string): Promise<DeliveryRow[]>
@@ -82,6 +89,12 @@ export function useWebhooks(): Harness {
     await sequence(db.database.durablePool)
     wake()
   }
+  const lastPosition = async () => {
+    const { rows } = await db.database.durablePool.query(
+      'select coalesce(max(position), 0) as last from event_log',
+    )
+    return BigInt(rows[0].last)
+  }
   return {
     get url() {
       return db.url
@@ -107,20 +120,26 @@ export function useWebhooks(): Harness {
       })
       return webhooks
     },
+    idle(options = {}) {
+      const webhooks = openWebhooks(db.database, options)
+      closing.push(() => webhooks.stop())
+      return webhooks
+    },
     business: () => addBusiness(db.database),
     async publish(...events) {
       await logEvents(db.database, events)
       wake()
     },
     pump,
+    lastPosition,
     async cut(more = 0n) {
       const { durablePool } = db.database
-      const { rows } = await durablePool.query(
-        'select coalesce(max(position), 0) as last from event_log',
-      )
-      const boundary = `${BigInt(rows[0].last) + 1n + more}`
+      const boundary = `${(await lastPosition()) + 1n + more}`
       for (const table of ['webhook_delivery', 'webhook_attempt']) {
-        await durablePool.query('select cut_partition($1, $2, $2)', [table, boundary])
+        // It gives up while others use the table.
+        await waitFor(() =>
+          durablePool.query('select cut_partition($1, $2, $2)', [table, boundary]),
+        )
       }
     },
     async deliveries(endpointId) {
@@ -137,7 +156,7 @@ export function useWebhooks(): Harness {
       const pending = `select where exists (
           select from webhook_delivery where endpoint_id = $1 and state = 'PENDING')
         or (select max(position) from event_log) > (select max(position) from webhook_dispatcher)`
-      await until(
+      await waitUntil(
         async () => (await db.database.durablePool.query(pending, [endpointId])).rowCount === 0,
       )
     },
@@ -182,5 +201,3 @@ export function movableClock() {
     },
   }
 }
-
-export { until }

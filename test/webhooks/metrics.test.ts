@@ -90,6 +90,7 @@ test('pending deliveries are counted by the state of their endpoints, and their 
   await lease(3, -60)
   const live = await readPending(durablePool, 0n)
   expect(rounded(live).find(({ state, live }) => state === 'enabled' && live)).toMatchObject({
-    ...{ deliveries: 3, due: 2 },
+    deliveries: 3,
+    due: 2,
   })
 })

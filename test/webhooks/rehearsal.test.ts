@@ -20,9 +20,10 @@ import {
   runSteps,
   type Step,
 } from '../../src/webhooks/rehearsal-steps.ts'
-import { runHere, temporaryFolder } from '../cli/run-inflow.ts'
+import { callerEnv, runHere } from '../cli/run-inflow.ts'
+import { temporaryFolder } from '../support/folder.ts'
 import { type ReceivedRequest, type Receiver, startReceiver } from '../support/receiver.ts'
-import { ADMIN_TOKEN, useSharedService } from '../support/service.ts'
+import { useSharedService } from '../support/service.ts'
 import { waitUntil } from '../support/wait-for.ts'
 import { openWebhooks } from './fixture.ts'
 import { clientOf } from './harness.ts'
@@ -56,7 +57,9 @@ async function rehearse(request: Request) {
 /** An endpoint of test mode, and its secret. */
 async function addEndpoint(more: { profile?: EndpointProfile; textSecret?: string } = {}) {
   const created = await client().createEndpoint({
-    ...{ businessId, url: receiver.url, live: false },
+    businessId,
+    url: receiver.url,
+    live: false,
     ...more,
   })
   return { endpointId: created.endpoint!.id, secret: created.secret }
@@ -82,8 +85,11 @@ test('a correct receiver passes every step, its books are as the summary says, a
   expect(verdicts).toEqual(Array(8).fill('PASSED'))
   expect(steps.at(-1)?.burst).toMatchObject({ sentCount: 200, failedCount: 0, concurrency: 10 })
   expect(summary).toMatchObject({
-    ...{ verdict: RehearsalVerdict.PASSED, endedEarly: false, reversedCount: 1 },
-    ...{ creditedCount: 203, creditedMinor: 2_600_050n },
+    verdict: RehearsalVerdict.PASSED,
+    endedEarly: false,
+    reversedCount: 1,
+    creditedCount: 203,
+    creditedMinor: 2_600_050n,
     conclusion: 'The receiver answered as a correct one does.',
   })
   expect(books.size).toBe(203)
@@ -97,7 +103,9 @@ test('a correct receiver passes every step, its books are as the summary says, a
     if (!verifyWebhook(Buffer.from(rawBody), headers, secret).ok) continue
     const { data } = JSON.parse(rawBody)
     expect(data).toMatchObject({
-      ...{ reference: 'R-REHEARSALREHEARSAL34', merchant_reference: 'rehearsal', live: false },
+      reference: 'R-REHEARSALREHEARSAL34',
+      merchant_reference: 'rehearsal',
+      live: false,
       previous_sequence: data.sequence - 1,
     })
     genuine.set(data.sequence, data)
@@ -106,7 +114,9 @@ test('a correct receiver passes every step, its books are as the summary says, a
     [...Array(204).keys()].map((at) => at + 1),
   )
   expect(genuine.get(4)).toMatchObject({
-    ...{ type: 'RESERVED_ACCOUNT_REVERSAL', status: 'REVERSED', amount: '1500.50' },
+    type: 'RESERVED_ACCOUNT_REVERSAL',
+    status: 'REVERSED',
+    amount: '1500.50',
     transaction_ref: genuine.get(1)!['transaction_ref'],
   })
   const [first, repeat] = receiver.requests
@@ -123,12 +133,23 @@ test('a correct receiver passes every step, its books are as the summary says, a
 /** A receiver that answers these statuses, without a network. */
 const RECEIVER: Omit<Rehearsal, 'send'> = {
   format: STANDARD_FORMAT,
-  ...{ hasReversals: true, ordered: false, concurrency: 10, rateLimit: 0, timeoutMs: 15_000 },
+  hasReversals: true,
+  ordered: false,
+  concurrency: 10,
+  rateLimit: 0,
+  timeoutMs: 15_000,
   transactionRefPrefix: '999999',
   pay: (sequence, amountMinor) => ({
-    ...{ kind: 'PAYMENT_NOTIFICATION', businessId: 'biz_1', eventId: `evt_${sequence}` },
-    ...{ businessSequence: BigInt(sequence), epoch: 1, live: false, occurredAtMs: 0, amountMinor },
-    ...{ transactionId: `txn_${sequence}`, sessionId: `${sequence}` },
+    kind: 'PAYMENT_NOTIFICATION',
+    businessId: 'biz_1',
+    eventId: `evt_${sequence}`,
+    businessSequence: BigInt(sequence),
+    epoch: 1,
+    live: false,
+    occurredAtMs: 0,
+    amountMinor,
+    transactionId: `txn_${sequence}`,
+    sessionId: `${sequence}`,
   }),
   reverse: (payment) => ({ ...payment, kind: 'PAYMENT_REVERSED' }),
   isOver: () => false,
@@ -158,10 +179,18 @@ test('states in words that a receiver accepts everything, and fails on repeats',
     return {}
   })
   expect(verdicts).toEqual([
-    ...['PASSED', 'FAILED', 'PASSED', 'FAILED', 'FAILED', 'FAILED', 'PASSED', 'PASSED'],
+    'PASSED',
+    'FAILED',
+    'PASSED',
+    'FAILED',
+    'FAILED',
+    'FAILED',
+    'PASSED',
+    'PASSED',
   ])
   expect(steps[1]).toMatchObject({
-    ...{ happened: 'answered 500 to a repeat', status: 500 },
+    happened: 'answered 500 to a repeat',
+    status: 500,
     responseBody: 'duplicate key\nat line 3',
   })
   expect(steps.slice(3, 6).map(({ happened }) => happened)).toEqual([
@@ -179,7 +208,14 @@ test('states in words that a receiver accepts everything, and fails on repeats',
 test('names the secret to check if a receiver has another one: then its refusals show nothing', async () => {
   const { verdicts, steps, summary } = await stepsWith(() => ({ status: 401 }))
   expect(verdicts).toEqual([
-    ...['FAILED', 'FAILED', 'FAILED', 'WARNING', 'WARNING', 'WARNING', 'FAILED', 'FAILED'],
+    'FAILED',
+    'FAILED',
+    'FAILED',
+    'WARNING',
+    'WARNING',
+    'WARNING',
+    'FAILED',
+    'FAILED',
   ])
   expect(steps[0]?.note).toMatch(/check that the receiver has this secret/)
   expect(steps.at(-1)?.happened).toMatch(/^200 of 200 failed: 200 answered 401; half within/)
@@ -206,15 +242,19 @@ test('a time-out after the first payment fails its step alone', async () => {
 test('warns of answers that take over half of the time-out', async () => {
   const { steps } = await stepsWith(() => ({ latencyMs: 7_600 }))
   expect(steps[0]).toMatchObject({
-    ...{ verdict: 'WARNING', happened: 'answered 200, but took 7.6 s: Inflow waits 15 s' },
+    verdict: 'WARNING',
+    happened: 'answered 200, but took 7.6 s: Inflow waits 15 s',
   })
 })
 
 test('an ordered endpoint with a rate limit and headers of its own gets what it would get', async () => {
   const created = await client().createEndpoint({
-    ...{ businessId, url: receiver.url, live: false },
+    businessId,
+    url: receiver.url,
+    live: false,
     options: {
-      ...{ ordered: true, rateLimit: 1_000 },
+      ordered: true,
+      rateLimit: 1_000,
       headers: { headers: [{ name: 'x-gateway-key', value: 's3cret' }] },
     },
   })
@@ -321,11 +361,7 @@ test('sends nothing to a name that resolves to a private address', async () => {
   expect(happened).toEqual(['no answer: refused: resolves to a private address (10.0.0.1)'])
 })
 
-const cli = (...args: string[]) =>
-  runHere(['webhook', 'rehearse', ...args], {
-    INFLOW_GRPC_URL: service.grpcUrl,
-    INFLOW_TOKEN: ADMIN_TOKEN,
-  })
+const cli = (...args: string[]) => runHere(['webhook', 'rehearse', ...args], callerEnv(service))
 
 test('the command prints each step in words, and ends with 1 if one failed', async () => {
   const { endpointId, secret } = await addEndpoint()

@@ -3,7 +3,7 @@ import { appendAudit } from '../../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../../auth/caller.ts'
 import { findBusiness, findBusinessNames } from '../../businesses/get-business.ts'
 import type { Clock } from '../../core/clock.ts'
-import { invalidFields } from '../../core/errors.ts'
+import { type Fault, invalidFields } from '../../core/errors.ts'
 import { textArray } from '../../postgres/binary-arrays.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
 import type { Database } from '../../postgres/orm.ts'
@@ -12,14 +12,14 @@ import { queryableOf } from '../../postgres/queries-of.ts'
 import { type Approval, SplitApprovalEntity } from './split.entity.ts'
 import { faultsOf, type ShareNames, type Split } from './split.ts'
 
-/** A business, and another one that may get shares of its payments. */
-export interface RecipientKey {
+/** A business, and another business that may get shares of its payments. */
+interface RecipientKey {
   readonly businessId: string
   readonly recipientId: string
 }
 
 /**
- * Approves a recipient. A repeat returns the first approval.
+ * Approves a recipient. A repeated call returns the first approval.
  *
  * @throws Fault not_found (the business), validation_failed (the recipient)
  */
@@ -50,7 +50,7 @@ function refusedRecipient(message: string) {
   return invalidFields([{ field: 'recipientId', message }])
 }
 
-/** Splits that name the recipient stay until they are changed. Revoking what is not approved does nothing. */
+/** Revokes the approval of a recipient, if there is one. Splits that name the recipient stay until they are changed. */
 export async function revokeRecipient(
   { orm }: Database,
   { businessId, recipientId }: RecipientKey,
@@ -77,8 +77,8 @@ export async function listRecipients({ orm }: Database, businessId: string, page
   return cutPage(found, page, ({ recipient }) => [recipient.id])
 }
 
-/** Which of some businesses are approved as recipients of another one. */
-export async function findApproved(
+/** Finds the businesses that are approved as recipients of another business. */
+async function findApproved(
   client: Queryable,
   businessId: string,
   recipientIds: readonly string[],
@@ -103,23 +103,32 @@ export interface RequestedSplit {
 
 /**
  * For callers who need an operator's approval for each recipient beforehand. If a split waited for its approval instead,
- * the response would show a key which businesses exist.
+ * the response would reveal to the caller which businesses exist.
  */
 export const NEEDS_APPROVAL: ReadonlySet<string> = new Set()
 
+/** A split that is valid by itself. */
+interface CheckedSplit {
+  /** Undefined: it has no recipients. */
+  readonly split: Split | undefined
+  /** Set if the caller may not name one of the recipients, or not any more. */
+  readonly refusal: Fault | undefined
+}
+
 /**
- * Checks a requested split. A business that the caller may not name is refused like one that does not exist, and
- * is not even looked up.
+ * Checks a requested split. A business that the caller may not name is refused like a business that does not exist, and is
+ * not even looked up.
  *
- * @returns undefined if it has no recipients
- * @throws Fault validation_failed
+ * @throws Fault validation_failed if the split is not valid by itself
  */
-export async function checkSplit(
+export async function checkRecipients(
   client: Queryable,
   ownerId: string,
   requested: RequestedSplit | undefined,
-): Promise<Split | undefined> {
-  if (requested === undefined || requested.split.recipients.length === 0) return undefined
+): Promise<CheckedSplit> {
+  if (requested === undefined || requested.split.recipients.length === 0) {
+    return { split: undefined, refusal: undefined }
+  }
   const { split, names, allowed } = requested
   const faults = faultsOf(split, ownerId, names)
   if (faults.length > 0) throw invalidFields(faults)
@@ -132,6 +141,21 @@ export async function checkSplit(
     if (known.has(id) || approved.has(id)) return []
     return [{ field: `split.recipients[${index}].businessId`, message }]
   })
-  if (refused.length > 0) throw invalidFields(refused)
+  return { split, refusal: refused.length > 0 ? invalidFields(refused) : undefined }
+}
+
+/**
+ * Checks a split that is set now: see `checkRecipients`.
+ *
+ * @returns undefined if it has no recipients
+ * @throws Fault validation_failed
+ */
+export async function checkSplit(
+  client: Queryable,
+  ownerId: string,
+  requested: RequestedSplit | undefined,
+): Promise<Split | undefined> {
+  const { split, refusal } = await checkRecipients(client, ownerId, requested)
+  if (refusal !== undefined) throw refusal
   return split
 }

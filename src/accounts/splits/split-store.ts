@@ -1,6 +1,5 @@
 import type { PoolClient } from 'pg'
 import { textArray } from '../../postgres/binary-arrays.ts'
-import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
 import { type FeeBearer, FROM_THE_START, type Split, type SplitRecipient } from './split.ts'
 
@@ -13,7 +12,7 @@ export interface NewSplit {
 }
 
 /**
- * SQL: subqueries for `with` that insert versions, if their accounts are in another subquery.
+ * SQL: subqueries for `with` that insert the versions of accounts in another subquery.
  *
  * @param splits a parameter: see `splitsValue`
  */
@@ -62,7 +61,7 @@ export async function findLastValidFrom(
   accountId: string,
 ): Promise<number | undefined> {
   const { rows } = await client.query<{ valid_from_ms: number | null }>(
-    `select ${epochMs('max(valid_from)')} as valid_from_ms from account_split where account_id = $1`,
+    `select round(date_part('epoch', max(valid_from)) * 1000) as valid_from_ms from account_split where account_id = $1`,
     [accountId],
   )
   return rows[0]?.valid_from_ms ?? undefined
@@ -77,9 +76,9 @@ interface Row {
 }
 
 /**
- * The splits of some accounts, by account; those whose owner keeps everything are left out.
+ * The splits of some accounts, by account. Accounts whose owner keeps everything are left out.
  *
- * @param which the splits that they have now, or that they were opened with
+ * @param which the current splits, or the splits with which the accounts were opened
  */
 export async function findSplits(
   client: Queryable,
@@ -113,7 +112,7 @@ export async function findSplits(
   return found
 }
 
-/** The split that an account has now; undefined: its owner keeps everything. */
+/** The current split of an account; undefined: its owner keeps everything. */
 export async function findSplit(client: Queryable, accountId: string): Promise<Split | undefined> {
   return (await findSplits(client, [accountId])).get(accountId)
 }

@@ -4,8 +4,8 @@ import { AccountEntity } from '../account.entity.ts'
 import type { FeeBearer } from './split.ts'
 
 /**
- * A version of how the payments into an account are divided. A payment has the last one that was valid when the
- * payment was recorded. Versions never change. One without recipients leaves everything to the owner.
+ * A version of how the payments into an account are divided. The last version that was valid when a payment was recorded
+ * applies to the payment. Versions never change. A version without recipients leaves everything to the owner.
  */
 export const SplitEntity = defineEntity({
   name: 'AccountSplit',
@@ -20,7 +20,7 @@ export const SplitEntity = defineEntity({
   checks: [{ name: 'account_split_fee_bearer', expression: "fee_bearer in ('OWNER', 'SHARED')" }],
 })
 
-/** An operator's approval: a business may divide its payments with another one. */
+/** An operator's approval: a business may share its payments with another business. */
 export const SplitApprovalEntity = defineEntity({
   name: 'SplitApproval',
   tableName: 'split_approval',

@@ -1,8 +1,8 @@
 import type { FieldFault } from '../../core/errors.ts'
 
 /**
- * Who bears the fee of a payment that is split. OWNER: percentages are of the amount. SHARED: of the amount less the
- * fee, so that each bears it in proportion to its percentage.
+ * Who bears the fee of a payment that is split. OWNER: percentages apply to the amount. SHARED: they apply to the amount
+ * less the fee, so that each recipient bears a part of the fee in proportion to its percentage.
  */
 export const FEE_BEARERS = ['OWNER', 'SHARED'] as const
 
@@ -24,10 +24,10 @@ export interface Split {
   readonly feeBearer: FeeBearer
 }
 
-/** A version is valid from the start, if the account was opened with it. */
+/** The time from which the version is valid with which an account was opened. */
 export const FROM_THE_START = 0
 
-/** What a protocol calls the two kinds of shares. */
+/** The names of the two kinds of shares in a protocol. */
 export interface ShareNames {
   readonly points: string
   readonly amount: string
@@ -35,7 +35,7 @@ export interface ShareNames {
 
 const ALL_POINTS = 10_000
 
-/** What is wrong with a requested split, as far as it can be seen from the request. */
+/** The faults of a requested split that can be seen from the request alone. */
 export function faultsOf(
   { recipients }: Split,
   ownerId: string,
@@ -50,14 +50,14 @@ export function faultsOf(
       faults.push({ field: `${at}.businessId`, message: 'must not be the owner of the account' })
     }
     if (seen.has(businessId)) {
-      faults.push({ field: `${at}.businessId`, message: 'must not be a recipient twice' })
+      faults.push({ field: `${at}.businessId`, message: 'must not be named twice' })
     }
     if ((basisPoints === undefined) === (fixedMinor === undefined)) {
       faults.push({ field: at, message: `must have either ${names.points} or ${names.amount}` })
     }
     const isOver = points <= ALL_POINTS && points + (basisPoints ?? 0) > ALL_POINTS
     if (isOver) {
-      faults.push({ field: `${at}.${names.points}`, message: 'must not bring the sum over 100 %' })
+      faults.push({ field: `${at}.${names.points}`, message: 'must not raise the sum above 100 %' })
     }
     points += basisPoints ?? 0
     seen.add(businessId)
@@ -65,7 +65,7 @@ export function faultsOf(
   })
 }
 
-/** A split as one text, which is equal only for equal ones; undefined: the owner keeps everything. */
+/** A split as one text, which is equal only for equal splits; undefined: the owner keeps everything. */
 export function splitText(split: Split | undefined): string | undefined {
   if (split === undefined) return undefined
   return JSON.stringify([

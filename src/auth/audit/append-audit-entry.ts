@@ -80,11 +80,11 @@ interface AuditChange {
   readonly targetId: string
   /** The business that the change concerns; absent: none, or all. */
   readonly businessId?: string | undefined
-  /** More about the change, as JSON. No secrets and no customer data. */
+  /** More about the change, as JSON, without what is undefined. No secrets and no customer data. */
   readonly details?: Readonly<Record<string, unknown>>
 }
 
-/** The largest `details`, as a check constraint of the database enforces it. */
+/** The largest `details`; a check constraint of the database enforces the same limit. */
 const DETAILS_BYTES_MAX = 4_096
 
 /** The longest value that is kept when `details` as a whole is too long. */
@@ -94,11 +94,11 @@ const VALUE_BYTES_MAX = 256
  * Appends to the audit log, in the transaction of the change. It locks the log against other
  * appends until the transaction ends, so call it last.
  *
- * The entry and the new head get MACs. The hash in them is computed here, from what is appended, so
- * the database cannot change it meanwhile. If the head was changed since the previous append, the
- * entry gets none: it would otherwise authenticate what was done to the entries before it.
+ * The entry and the new head get MACs. Their hash is computed here from the appended values, so the database cannot change
+ * it. If the head was changed since the previous append, the entry gets no MAC: a MAC would also authenticate the changes to
+ * the entries before it.
  *
- * @throws Fault unavailable when another instance uses a master key that this one does not know yet
+ * @throws Fault unavailable if another instance uses a master key that this instance does not know yet
  */
 export async function appendAudit(
   transaction: EntityManager | ClientBase,
@@ -123,7 +123,7 @@ export async function appendAudits(
 ): Promise<void> {
   const { auditKeys } = first.actor
   const entries = [first, ...rest].map(({ actor, change }) => toEntry(actor, change))
-  // A trigger sets number, time and the hash of the previous entry, under the lock of the head.
+  // A trigger locks the head, and sets the number, the time and the hash of the previous entry.
   const { rows: appended } = await on.query<Inserted>({
     name: 'audit-append',
     text: `insert into audit_entry (actor_kind, actor_id, actor_name, address, request_id, action,
@@ -150,7 +150,7 @@ export async function appendAudits(
       entries.map((entry) => entry.details),
     ],
   })
-  // The MAC of the head as it was before the insert: the trigger changes number and hash alone.
+  // The MAC still belongs to the head before the insert: the trigger changes only its number and hash.
   const { rows: heads } = await on.query<{ mac: Buffer }>({
     name: 'audit-head-mac',
     text: 'select mac from audit_head where id = 1',
@@ -182,7 +182,7 @@ export async function appendAudits(
   })
 }
 
-/** Without the key, a head that was changed looks the same as one that was not. */
+/** Without the key of its MAC, it is not known whether the head was changed. */
 function keyUnknown(): Fault {
   return new Fault('unavailable', 'The master key is being rotated; repeat the request', {
     retryAfterSeconds: 10,
@@ -216,7 +216,9 @@ function toEntry(actor: Actor, change: AuditChange) {
 function toJson(details: Readonly<Record<string, unknown>>): string {
   const text = JSON.stringify(details)
   if (Buffer.byteLength(text) <= DETAILS_BYTES_MAX) return text
-  const shortened = Object.entries(details).map(([name, value]) => {
+  // The entries of the text have no undefined values.
+  const kept: Readonly<Record<string, unknown>> = JSON.parse(text)
+  const shortened = Object.entries(kept).map(([name, value]) => {
     const bytes = Buffer.byteLength(JSON.stringify(value))
     return [name, bytes <= VALUE_BYTES_MAX ? value : `${bytes} bytes`] as const
   })

@@ -13,7 +13,7 @@ export interface HashedEntry {
   readonly action: string
   readonly targetKind: string
   readonly targetId: string
-  /** Empty: none, or all. */
+  /** Empty: the change concerns no business, or all. */
   readonly businessId: string
   readonly details: string
   /** 64 hexadecimal digits. */
@@ -59,15 +59,15 @@ export function auditHash(entry: HashedEntry): string {
 }
 
 /**
- * Authenticates the audit log under a key derived from the master key, which the database does not
- * have: the owner of the database can compute hashes again, but no MACs. An Encrypter is one.
+ * Authenticates the audit log under a key derived from the master key. The owner of the database can compute hashes, but
+ * no MACs, because the database does not have the key. An Encrypter implements this interface.
  */
 export interface AuditKeys {
   /** The MAC of a text under the current key. */
   mac(text: string): Buffer
-  /** Whether a MAC is of the text, under any known key. */
+  /** Whether a MAC matches the text under any known key. */
   isMacOf(text: string, mac: Uint8Array): boolean
-  /** Whether a MAC is under a known key, by the id that it begins with. */
+  /** Whether the key of a MAC is known; a MAC begins with the id of its key. */
   knowsKeyOf(mac: Uint8Array): boolean
 }
 
@@ -81,20 +81,20 @@ export interface StoredHead {
   readonly mac: Buffer
 }
 
-/** What the MAC of an entry authenticates: that the service appended it. */
+/** The text under the MAC of an entry, which proves that the service appended the entry. */
 export function entryText(number: bigint, hash: string): string {
   return `audit entry ${number} ${hash}`
 }
 
-/** What the MAC of the head authenticates: that no entry follows. Each append replaces it. */
+/** The text under the MAC of the head, which proves that no entry follows. Each append replaces the MAC. */
 export function headText(number: bigint, hash: string): string {
   return `audit head ${number} ${hash}`
 }
 
-/** The head of a log without entries. */
+/** The text under the MAC of an empty log. */
 export const EMPTY_LOG = headText(0n, NO_HASH)
 
-/** Whether the service has appended this entry, and none after it. */
+/** Whether the service appended this entry, and no entry after it. */
 export function isAuthenticHead(keys: AuditKeys, { number, hash, mac }: StoredHead): boolean {
   return keys.isMacOf(headText(number, hash), mac)
 }
@@ -102,20 +102,20 @@ export function isAuthenticHead(keys: AuditKeys, { number, hash, mac }: StoredHe
 /** The first entry of the audit log that is not intact. */
 export interface ChainBreak {
   readonly number: bigint
-  /** What is wrong, as a predicate of "entry 5". */
+  /** The fault, as a predicate of "entry 5". */
   readonly why: string
 }
 
-/** The last entry of a log, and whether its MAC is right. */
+/** The last entry of a log, and whether the MAC of the head is valid. */
 interface ChainHead {
   readonly number: bigint
   readonly hash: string
   readonly authentic: boolean
 }
 
-/** Verifies the hash chain and the MACs of the audit log, from the first entry on or after one that is intact. */
+/** Verifies the hash chain and the MACs of the audit log, from its first entry or from an entry known to be intact. */
 export interface Chain {
-  /** Verifies the next entry. @returns what is wrong with it, or before it */
+  /** Verifies the next entry. @returns the fault of this entry or of the gap before it; undefined: it is intact */
   follow(entry: AuditEntry): ChainBreak | undefined
   /** Compares the last verified entry with the head that the service reports. */
   end(head: ChainHead): ChainBreak | undefined

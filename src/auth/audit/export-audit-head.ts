@@ -6,18 +6,14 @@ import type { Queryable } from '../../postgres/in-transaction.ts'
 import type { Runtime } from '../../postgres/runtime.ts'
 import { type AuditKeys, EMPTY_LOG, isAuthenticHead, type StoredHead } from './audit-hash.ts'
 
-interface Options {
-  readonly keys: AuditKeys
-}
-
 /**
- * Exports the head of the audit log every hour, and at each start: to the log, and as a metric. Kept
- * elsewhere, they show that entries are missing at the end, even if the database was put back to an
- * earlier state as a whole.
+ * Exports the head of the audit log every hour and at each start, to the log and as a metric. If logs and metrics are kept
+ * outside of the database, they show missing entries at the end, even after the whole database was set back to an earlier
+ * state.
  */
 export function createAuditExport(
   { database: { durablePool }, log, metrics }: Runtime,
-  { keys }: Options,
+  keys: AuditKeys,
 ): Loop {
   const entries = new Gauge({
     name: 'inflow_audit_entries',
@@ -63,7 +59,7 @@ export async function readHead(queryable: Queryable): Promise<StoredHead> {
 }
 
 /**
- * Authenticates the empty log, before the service appends to it. Call it only with a database that
+ * Authenticates the empty log before the service appends to it. Call this only for a database that
  * no service has used yet: a log that was emptied later must not be authenticated.
  */
 export async function beginAuditLog(pool: Pool, keys: AuditKeys): Promise<void> {

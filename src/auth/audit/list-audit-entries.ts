@@ -1,7 +1,7 @@
 import { CLOCK_SKEW_MAX_MS } from '../../core/durations.ts'
-import { bindValues } from '../../postgres/bind-values.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
 import { cutScan, invalidPageToken, readPage } from '../../postgres/page-token.ts'
+import { bindValues } from '../../postgres/statement.ts'
 import type { Actor } from '../caller.ts'
 import type { AuditAction } from './append-audit-entry.ts'
 import {
@@ -15,7 +15,7 @@ import {
 } from './audit-hash.ts'
 
 /** The entries to list; an absent field does not filter. Times in epoch milliseconds. */
-export interface AuditFilter {
+interface AuditFilter {
   readonly businessId?: string | undefined
   /** The businesses that the caller's token is restricted to. */
   readonly allowed?: readonly string[] | undefined
@@ -45,7 +45,7 @@ export interface StoredEntry extends Omit<HashedEntry, 'number'> {
   readonly mac: Buffer | null
 }
 
-/** Returns one page, and the last entry of the whole log at the time of reading. */
+/** Returns one page, with the last entry of the whole log at the time of reading. */
 export async function listAuditEntries(
   pool: Queryable,
   keys: AuditKeys,
@@ -68,9 +68,9 @@ export async function listAuditEntries(
 }
 
 interface Bounds {
-  /** A number before all entries of the period. */
+  /** A number below all entries of the period. */
   readonly above: bigint
-  /** A number after all entries of the period; undefined: the period has no end. */
+  /** A number above all entries of the period; undefined: the period has no end. */
   readonly below: bigint | undefined
 }
 
@@ -87,7 +87,7 @@ async function readBounds(pool: Queryable, { fromMs, toMs }: AuditFilter): Promi
   }
 }
 
-/** Finds the first entry at a time or later, by binary search. @param end after the last entry */
+/** Finds the first entry at a time or later, by binary search. @param end the number after the last entry */
 async function firstNumberAt(pool: Queryable, atMs: number, end: bigint): Promise<bigint> {
   let low = 1n
   let high = end
@@ -149,7 +149,7 @@ async function readEntries(
   return result.rows
 }
 
-/** Chooses the index to read by: the one for the filter that usually matches the fewest entries. */
+/** Chooses the index to read: that of the filter that usually matches the fewest entries. */
 function sourceOf(
   filter: AuditFilter,
   range: readonly string[],
@@ -194,7 +194,7 @@ function toEntry(keys: AuditKeys, row: Row): AuditEntry {
   return { ...entry, authentic: isAuthenticEntry(keys, entry, mac) }
 }
 
-/** Whether the service appended exactly this entry, by what it contains. */
+/** Whether the service appended an entry with exactly this content. */
 export function isAuthenticEntry(
   keys: AuditKeys,
   entry: HashedEntry,

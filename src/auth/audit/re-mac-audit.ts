@@ -12,8 +12,8 @@ import { readHead } from './export-audit-head.ts'
 import { isAuthenticEntry, type StoredEntry } from './list-audit-entries.ts'
 
 /**
- * The MACs of the audit log. A rotation checks each entry, and replaces its MAC by one under the
- * current key. What does not match its MAC keeps it, and is reported as unreadable.
+ * The MACs of the audit log. A key rotation checks each entry, and replaces its MAC by a MAC under the
+ * current key. An entry that does not match its MAC keeps it, and is reported as unreadable.
  */
 export function authenticatedAudit(pool: Pool): EncryptedRows {
   return {
@@ -72,7 +72,7 @@ async function replaceEntries(
   const changes: { readonly number: bigint; readonly before: Buffer; readonly after: Buffer }[] = []
   const unreadable: string[] = []
   for (const { mac: before, ...stored } of page) {
-    // An entry without a MAC stays without: the service did not append it.
+    // An entry without a MAC gets none, because the service did not append it.
     if (before === null || isCurrent(encrypter, before)) continue
     const entry = { ...stored, number: BigInt(stored.number) }
     if (isAuthenticEntry(encrypter, entry, before)) {

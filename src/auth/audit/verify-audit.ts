@@ -22,7 +22,7 @@ interface Verification {
 const ENTRIES_MAX = 1_000
 
 /**
- * Verifies the audit log, oldest entry first, up to its present end, or up to the first entry that is not intact.
+ * Verifies the audit log, oldest entry first, up to its current end, or up to the first entry that is not intact.
  *
  * @param from the cursor of an earlier verification, which this one continues; empty: begins with the first entry
  * @throws Fault validation_failed (the cursor)
@@ -38,7 +38,7 @@ export async function* verifyAudit(
   for (;;) {
     signal.throwIfAborted()
     const after = chain.number === 0n ? '' : pageTokenOf([`${chain.number}`])
-    // Of the primary: the head of the log, and what it follows, must be of one state.
+    // Read from the primary, so that the head and the entries before it have the same state.
     const page = await listAuditEntries(
       database.durablePool,
       keys,

@@ -10,19 +10,15 @@ export interface Spending {
   readonly limit: RateLimit
 }
 
-/** Spends from the shared buckets. @returns the tokens that remain in each, by name */
+/** Spends from the shared buckets. @returns the remaining tokens of each bucket, by name */
 export type Share = (spendings: readonly Spending[]) => Promise<ReadonlyMap<string, number>>
 
-/** Exchanges with the other instances, in the background, what each spends. */
-export interface Exchange {
-  /** Reports that a bucket has spent tokens. Cheap, and does not wait. */
+/** Shares the spent tokens with the other instances in the background. */
+interface Exchange {
+  /** Reports that a bucket has spent tokens. Returns at once. */
   readonly report: (bucket: SharedBucket, urgent: boolean) => void
   /** Starts no more exchanges, and waits for the one in progress. */
   stop(): Promise<void>
-}
-
-interface Options {
-  readonly share: Share
 }
 
 /** The delay of an urgent exchange after the previous one. */
@@ -31,29 +27,32 @@ export const URGENT_MS = 25
 /** The delay after an exchange failed. */
 const RETRY_MS = 1_000
 
-/** The most buckets in one statement; the rest follow in the next. */
+/** The most buckets in one statement. */
 const BUCKETS_MAX = 1_000
 
-/** The most buckets that wait for an exchange. The limits of others hold per instance meanwhile. */
+/** The most buckets that wait for an exchange. Until there is room, the limits of further buckets hold per instance. */
 const PENDING_MAX = 50 * BUCKETS_MAX
 
 const UNSHARED = 'rate limits cannot be shared: each instance enforces them separately'
 
 /**
- * Requests never wait for this: each instance spends from its own count of a bucket, and a
- * statement every EXCHANGE_MS takes what was spent from the shared buckets, whose level becomes the
- * instance's count. While nothing is spent, no statement runs.
+ * Requests never wait for the database: each instance spends from its own copy of a bucket. Every EXCHANGE_MS, a statement
+ * subtracts the spent tokens from the shared buckets, and the instance adopts the shared level. While nothing is spent, no
+ * statement runs.
  *
- * Together, N instances exceed the limit by what the other N − 1 spend before they report it: at
- * first a quarter of the burst plus what arrives until an urgent exchange completes, and while a
- * caller stays at its limit, rate × URGENT_MS each. That excess is a debt (the shared level goes
- * below zero, by one burst at most) that later admissions repay: over time the rate holds for any
- * N. While the database is unavailable, the limit holds for each instance separately.
+ * N instances together exceed a limit by the tokens that the other N − 1 instances spend before they report them: at
+ * first a quarter of the burst plus the requests that arrive until an urgent exchange completes, and, while a caller stays
+ * at its limit, rate × URGENT_MS per instance. The excess is a debt: the shared level falls below zero, by one burst at most,
+ * and later requests are refused until it is repaid. Over time the rate therefore holds for any N. While the database is
+ * unavailable, the limit holds for each instance separately.
  *
- * Written by hand: no library shares buckets without a database query in the request path. It is no
- * loop either: a timer runs only while something is spent, and sooner if that is urgent.
+ * Written by hand, because no library shares buckets without a database query in the request path. It does not use `createLoop`
+ * either: the timer runs only while tokens are spent, and fires sooner if an exchange is urgent.
  */
-export function createExchange({ clock, log }: Runtime, { share }: Options): Exchange {
+export function createExchange(
+  { database, clock, log }: Runtime,
+  share: Share = createShareBuckets(database.relaxedPool),
+): Exchange {
   const pending = new Set<SharedBucket>()
   let timer: NodeJS.Timeout | undefined
   let timerUrgent = false
@@ -64,7 +63,7 @@ export function createExchange({ clock, log }: Runtime, { share }: Options): Exc
 
   const add = (bucket: SharedBucket): void => {
     if (pending.size < PENDING_MAX || pending.has(bucket)) pending.add(bucket)
-    // The bucket reports again when it next spends.
+    // The bucket reports again the next time it spends.
     else bucket.restore(bucket.collect())
   }
   const exchange = async (): Promise<void> => {
@@ -161,8 +160,8 @@ export function createShareBuckets(pool: Pool): Share {
 async function spend(pool: Pool, spendings: readonly Spending[]) {
   const result = await pool.query<{ name: string; tokens: number }>({
     name: 'rate-bucket-spend',
-    // Ordered by name, so that instances cannot deadlock. A statement that waited for a lock has a
-    // time before the row's; if it is earlier by more than a second, the clock was set back.
+    // Rows are locked in the order of their names, so that instances cannot deadlock. A statement that waited for a lock has
+    // an earlier time than the row; if it is earlier by more than a second, the clock was set back.
     text: `insert into rate_bucket as b (name, tokens, per_second, burst, at)
       select name, burst - spent, per_second, burst, now()
       from unnest($1::text[], $2::float8[], $3::float8[], $4::float8[])
@@ -188,7 +187,7 @@ async function spend(pool: Pool, spendings: readonly Spending[]) {
   return new Map(result.rows.map((row) => [row.name, row.tokens]))
 }
 
-/** Deletes buckets that are full again by now, even from one burst below zero. */
+/** Deletes buckets that must be full again, even if they were at one burst below zero. */
 async function deleteIdle(pool: Pool): Promise<void> {
   await pool.query({
     text: `delete from rate_bucket where name in (

@@ -1,43 +1,44 @@
 import { hash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
+import { growingTo } from '../../core/growing-to.ts'
 import type { Runtime } from '../../postgres/runtime.ts'
 
 /** The hashes of valid credentials of one kind: base64 of the SHA-256 of each text. */
 export interface CredentialHashes {
-  /** The credentials that were used or issued last, the latest first. */
+  /** The most recently used or issued credentials, the latest first. */
   latest(limit: number): Promise<readonly string[]>
   /** The credentials issued since a time, in milliseconds since the Unix epoch, the latest first. */
   issuedSince(sinceMs: number, limit: number): Promise<readonly string[]>
 }
 
-/** When a credential was last recorded as authenticated. */
+/** A credential with the time at which it was last recorded as authenticated. */
 export interface Recorded {
   authenticatedAtMs: number
 }
 
 /**
- * The credentials that are likely to be right, so that they are looked up whatever wrong ones come
- * from the same address. They are kept as digests: no credential stays in memory for longer than in
- * the credential cache. Recognising one proves only that it was valid; authentication decides.
+ * The credentials that are probably valid. They are looked up even after many wrong credentials came from the same address.
+ * Only digests are kept, so no credential stays in memory for longer than in the credential cache. A known credential may
+ * have become invalid: authentication decides.
  */
 export interface KnownCredentials {
   has(credential: string): boolean
   record(credential: string, recorded: Recorded): void
   /** Forgets a credential that is no longer valid. */
   forget(credential: string): void
-  /** Reads what the database knows, so that a restart forgets none. */
+  /** Reads the latest valid credentials from the database, so that they are known after a restart. */
   load(): Promise<void>
-  /** Reads in the background which credentials were issued lately, at most once a second. */
+  /** Reads the recently issued credentials in the background, at most once a second. */
   refresh(): void
 }
 
 interface Options {
   readonly stored: readonly CredentialHashes[]
-  /** A credential of the settings, which is always known. */
+  /** A credential from the settings, which is always known. */
   readonly fixed: string | undefined
 }
 
-/** About 10 MB when full; beyond it, those unused for longest are forgotten. */
+/** The most known credentials, about 10 MB; the least recently used ones are forgotten first. */
 const KNOWN_MAX = 50_000
 
 /** The most credentials of a kind that one refresh reads. */
@@ -52,12 +53,11 @@ export function createKnownCredentials(
   { clock, log }: Runtime,
   { stored, fixed }: Options,
 ): KnownCredentials {
-  // It grows with its entries: `max` would allocate all places at the start.
-  const known = new LRUCache<string, Recorded>({ maxSize: KNOWN_MAX, sizeCalculation: () => 1 })
+  const known = new LRUCache<string, Recorded>(growingTo(KNOWN_MAX))
   const fixedDigest = fixed === undefined ? undefined : digestOf(fixed)
   let refreshedAtMs = clock.now()
   let refreshing = false
-  /** Adds unknown credentials, the latest last, as the least recent are forgotten first. */
+  /** Adds unknown credentials, the latest last, because the least recently added are forgotten first. */
   const add = (digests: readonly string[]): void => {
     for (const digest of digests.toReversed()) {
       if (!known.has(digest)) known.set(digest, { authenticatedAtMs: Number.NEGATIVE_INFINITY })
@@ -76,7 +76,7 @@ export function createKnownCredentials(
       if (known.size === 0) return
       const digest = digestOf(credential)
       const recorded = known.get(digest)
-      // If it becomes valid again, its next successful call records it again.
+      // If the credential becomes valid again, its next successful call records it.
       if (recorded !== undefined) recorded.authenticatedAtMs = Number.NEGATIVE_INFINITY
       known.delete(digest)
     },

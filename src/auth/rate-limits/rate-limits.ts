@@ -1,12 +1,13 @@
 import { LRUCache } from 'lru-cache'
 import { addressGroup, isLoopback } from '../../core/addresses.ts'
+import { growingTo } from '../../core/growing-to.ts'
 import type { Runtime } from '../../postgres/runtime.ts'
 import type { Caller } from '../caller.ts'
 import type { KnownCredentials, Recorded } from './known-credentials.ts'
 import { type RateLimit, SharedBucket, type TokenBucket } from './token-bucket.ts'
 
 /** The default limits; undefined: no limit. */
-export interface DefaultLimits {
+interface DefaultLimits {
   /** For each secret key. */
   readonly key: RateLimit | undefined
   /** For each internal token. */
@@ -18,12 +19,12 @@ export interface DefaultLimits {
 }
 
 /**
- * Whether a credential has the form that its method needs. Only such a credential costs a
+ * Whether a credential has the form that its method needs. Only well-formed credentials cost a
  * look-up, so the two forms have separate limits.
  */
 export type Form = 'well-formed' | 'malformed'
 
-/** The buckets of failed authentications from an address; none before the first failure of a form. */
+/** The buckets of failed authentications from an address. A form has no bucket before its first failure. */
 export type Failures = Readonly<Partial<Record<Form, TokenBucket>>>
 
 /** The buckets of one instance. Their number is bounded: the least recently used are evicted. */
@@ -38,12 +39,12 @@ export interface RateLimits {
   failures(address: string): Failures | undefined
   /** Counts a failed authentication from an address. */
   fail(address: string, form: Form, credential: string): void
-  /** The credentials that are looked up after any number of failures. */
+  /** The credentials that are looked up even after too many failures. */
   readonly known: KnownCredentials
   /**
    * Returns the bucket of an authenticated caller; undefined: no limit.
    *
-   * @param credentialOf returns the credential that it authenticated by; rarely called
+   * @param credentialOf returns the credential of the caller; rarely called
    */
   caller(caller: Caller, credentialOf: () => string | undefined): SharedBucket | undefined
 }
@@ -51,15 +52,12 @@ export interface RateLimits {
 interface Options {
   readonly defaults: DefaultLimits
   readonly known: KnownCredentials
-  /** Called when a bucket has spent tokens that the other instances should learn of. */
+  /** Called when a bucket has spent enough tokens to share this with the other instances. */
   readonly report: (bucket: SharedBucket, urgent: boolean) => void
 }
 
-/** The size of each map, about 10 MB when full. */
+/** The most entries of each map, about 10 MB. */
 const BUCKETS_MAX = 50_000
-
-/** The maps grow with their entries: `max` would allocate all places at the start. */
-const BOUNDS = { maxSize: BUCKETS_MAX, sizeCalculation: () => 1 }
 
 /** How often the credential of a caller is recorded as authenticated. */
 const RECORD_MS = 60_000
@@ -75,15 +73,15 @@ interface KnownCaller extends Recorded {
 const FAILED: Readonly<Record<Form, string>> = { 'well-formed': 'failed', malformed: 'malformed' }
 
 /**
- * Loopback addresses have no address limit, only the limits of their keys and of failures: their
- * caller is a proxy that TRUSTED_PROXIES does not name, or a program of the operator.
+ * A loopback address has no address limit, only the limits of keys and of failures: the caller is a proxy that
+ * TRUSTED_PROXIES does not name, or a program of the operator.
  */
 export function createRateLimits(
   { clock }: Runtime,
   { defaults, known, report }: Options,
 ): RateLimits {
-  const failures = new LRUCache<string, Partial<Record<Form, SharedBucket>>>(BOUNDS)
-  const callers = new LRUCache<string, KnownCaller>(BOUNDS)
+  const failures = new LRUCache<string, Partial<Record<Form, SharedBucket>>>(growingTo(BUCKETS_MAX))
+  const callers = new LRUCache<string, KnownCaller>(growingTo(BUCKETS_MAX))
   const createBucket = (name: string, limit: RateLimit) =>
     new SharedBucket(name, limit, clock.now(), report)
   const perAddress = (name: string) => createPerAddress(name, defaults.address, createBucket)
@@ -142,7 +140,7 @@ function createPerAddress(
   createBucket: (name: string, limit: RateLimit) => SharedBucket,
 ): (address: string) => SharedBucket | undefined {
   if (limit === undefined) return () => undefined
-  const buckets = new LRUCache<string, SharedBucket | 'unlimited'>(BOUNDS)
+  const buckets = new LRUCache<string, SharedBucket | 'unlimited'>(growingTo(BUCKETS_MAX))
   return (address) => {
     const group = addressGroup(address)
     let bucket = buckets.get(group)

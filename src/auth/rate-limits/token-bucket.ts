@@ -1,4 +1,4 @@
-/** A rate limit, as of a token bucket. */
+/** A rate limit, enforced by a token bucket. */
 export interface RateLimit {
   /** The sustained rate; more than 0. */
   readonly perSecond: number
@@ -6,15 +6,15 @@ export interface RateLimit {
   readonly burst: number
 }
 
-/** The longest that a bucket may take to fill, so that no caller is locked out for longer. */
+/** The longest time that a bucket may take to fill, and so the longest time that a caller can be refused. */
 export const FULL_SECONDS_MAX = 60
 
 /**
  * Holds up to `burst` tokens and gains `perSecond` of them per second. A request takes a token, so
  * any span of time admits at most `burst + perSecond × seconds` requests.
  *
- * The level may be negative: a debit that is learnt of afterwards is charged in full, down to one
- * burst below zero, and no request is admitted until it is repaid. A clock that is set back neither
+ * The level may be negative: tokens that other instances spent are charged afterwards, down to one
+ * burst below zero, and no request is admitted until they are repaid. A clock that is set back neither
  * adds tokens nor stops the refill.
  */
 export class TokenBucket {
@@ -55,7 +55,7 @@ export class TokenBucket {
     return Math.max(1, Math.ceil((1 - this.#tokens) / this.#limit.perSecond))
   }
 
-  /** Milliseconds until the next request is admitted, as of the last refill; 0 if one is now. */
+  /** Milliseconds until the next request is admitted, as of the last refill; 0: now. */
   get nextInMs(): number {
     return Math.max(0, Math.ceil(((1 - this.#tokens) / this.#limit.perSecond) * 1_000))
   }
@@ -73,19 +73,19 @@ export class TokenBucket {
     return this.#tokens >= 1
   }
 
-  /** Charges tokens for requests that were admitted already. The level may become negative. */
+  /** Charges tokens for requests that were already admitted. The level may become negative. */
   debit(tokens: number, nowMs: number): void {
     this.#refill(nowMs)
     this.#clamp(this.#tokens - tokens)
   }
 
-  /** Sets the level, as another source counts it. */
+  /** Sets the level to that of the shared bucket. */
   setLevel(tokens: number, nowMs: number): void {
     this.#atMs = nowMs
     this.#clamp(tokens)
   }
 
-  /** Changes the limit; tokens that were taken stay taken. */
+  /** Changes the limit. Tokens that were taken are not given back. */
   change(limit: RateLimit, nowMs: number): void {
     this.#refill(nowMs)
     const taken = this.#limit.burst - this.#tokens
@@ -110,11 +110,11 @@ export class TokenBucket {
 export const EXCHANGE_MS = 250
 
 /**
- * A bucket that several instances spend from: locally at once, and from the shared bucket later. It
- * reports when it has spent enough to be worth an exchange, and again when that is urgent.
+ * The local copy of a bucket that several instances spend from. It spends locally at once, and from the shared bucket in the
+ * next exchange. It reports when it has spent enough for an exchange, and again when the exchange becomes urgent.
  */
 export class SharedBucket extends TokenBucket {
-  /** The same in every instance. */
+  /** The name of the bucket, which is the same in all instances. */
   readonly name: string
   readonly #report: (bucket: SharedBucket, urgent: boolean) => void
   #unshared = 0
@@ -153,15 +153,15 @@ export class SharedBucket extends TokenBucket {
     return spent
   }
 
-  /** Takes back what a failed exchange had collected, up to one burst. */
+  /** Counts the tokens of a failed exchange as spent again, up to one burst. */
   restore(spent: number): void {
     this.#unshared = Math.min(this.#unshared + spent, this.limit.burst)
   }
 
-  /** @param tokens the level of the shared bucket after it was charged what `collect` returned */
+  /** @param tokens the level of the shared bucket after it was charged the tokens that `collect` returned */
   applyLevel(tokens: number, nowMs: number): void {
     this.setLevel(tokens - this.#unshared, nowMs)
-    // The fewer tokens are left, the sooner the others must know what is spent.
+    // The fewer tokens are left, the sooner the next exchange is urgent.
     this.#urgentAt = this.remaining / 4
   }
 
@@ -174,7 +174,7 @@ export class SharedBucket extends TokenBucket {
   }
 }
 
-/** A small part of what the limit allows between two exchanges. Rare callers cause no exchange. */
+/** A small part of the tokens that the limit allows between two exchanges, so that rare callers cause no exchange. */
 function reportThreshold({ perSecond }: RateLimit): number {
   return Math.max(1, Math.floor((perSecond * EXCHANGE_MS) / 1_000 / 32))
 }

@@ -2,10 +2,10 @@ import { timingSafeEqual } from 'node:crypto'
 import type { Runtime } from '../../postgres/runtime.ts'
 import { BOOTSTRAP, type InternalCaller } from '../caller.ts'
 import { createCredentialCache, type Found } from '../credential-cache.ts'
-import { hashToken, idIn, proofOf } from '../tokens/token-secret.ts'
+import { hashSecret, idIn, proofOf } from '../token-secret.ts'
 import { findSession, recordSessionUse } from './store.ts'
 
-/** The precision of `last_used_at`, so a session may end this much before it was idle for its time. */
+/** The precision of `last_used_at`. A session may end earlier by this much than its idle time. */
 const USE_INTERVAL_MS = 60_000
 
 interface Dependencies {
@@ -15,16 +15,16 @@ interface Dependencies {
   readonly idleMs: number
 }
 
-/** A stream that stays open watches its session without using it, so that a forgotten tab signs out. */
+/** `watch` does not count as a use: otherwise the open stream of a forgotten tab would keep its session alive. */
 export type SessionPurpose = 'use' | 'watch'
 
-/** Returns the caller that a session stands for; undefined if it is wrong, has expired or was ended. */
+/** Returns the caller of a session; undefined if the secret is wrong, or the session has expired or ended. */
 export interface AuthenticateSession {
   (
     secret: string,
     purpose: SessionPurpose,
   ): InternalCaller | undefined | Promise<InternalCaller | undefined>
-  /** Ends a session at once here, after it ended in the database. Other instances notice within a second. */
+  /** Forgets a session at once that has ended in the database. Other instances notice the end within a second. */
   forget(secret: string): void
 }
 
@@ -59,7 +59,7 @@ export function createAuthenticateSession(
   return authenticate
 }
 
-/** Reads the session of a secret from the database and compares its hash. */
+/** Reads a session from the database by the id in its secret, and compares the hash of the secret. */
 async function verify(
   { database: { recordingPool } }: Runtime,
   { idleMs, adminToken }: Dependencies,
@@ -68,7 +68,7 @@ async function verify(
   const sessionId = idIn('ses', secret)
   const row = sessionId === undefined ? undefined : await findSession(recordingPool, sessionId)
   if (row === undefined || row.revoked) return undefined
-  if (!timingSafeEqual(hashToken(secret), row.secretHash)) return undefined
+  if (!timingSafeEqual(hashSecret(secret), row.secretHash)) return undefined
   if (row.callerId === BOOTSTRAP && !provesToken(row.proof, secret, adminToken)) return undefined
   const { id, kind, callerId, name, scopes, businessIds, expiresAtMs, lastUsedAtMs } = row
   const caller: InternalCaller = {
@@ -86,7 +86,7 @@ async function verify(
   }
 }
 
-/** Whether ADMIN_TOKEN is still the token that a secret was made with. */
+/** Whether ADMIN_TOKEN is still the token with which a session began. */
 export function provesToken(
   proof: Uint8Array | null,
   secret: string,

@@ -7,6 +7,7 @@ import { queryableOf } from '../../postgres/queries-of.ts'
 import type { Runtime } from '../../postgres/runtime.ts'
 import { appendAudit } from '../audit/append-audit-entry.ts'
 import type { AuditKeys } from '../audit/audit-hash.ts'
+import { SessionEntity } from '../auth.entity.ts'
 import {
   type Actor,
   actorFor,
@@ -16,22 +17,21 @@ import {
   type Scope,
   type SessionKind,
 } from '../caller.ts'
-import { newSecret, proofOf } from '../tokens/token-secret.ts'
+import { newSecret, proofOf } from '../token-secret.ts'
 import { PORTAL_LINK_TTL_MS_MAX } from './portal-links.ts'
-import { SessionEntity } from './session.entity.ts'
 import { SIGN_IN_CODE_TTL_MS } from './sign-in-codes.ts'
 import { deleteExpired } from './store.ts'
 
 /** The longest that SESSION_MAX_HOURS allows. */
-export const SESSION_HOURS_MAX = 168
+const SESSION_HOURS_MAX = 168
 
-/** The longest that a session can last, whatever the settings were when it began. */
+/** The longest duration of a session, whatever the settings were when it began. */
 export const SESSION_MS_MAX = SESSION_HOURS_MAX * HOUR_MS
 
 /** The most sessions that one token, portal link or user has at once. */
 const SESSIONS_MAX = 100
 
-/** When to try again after too many sessions: a session may end meanwhile. */
+/** When to retry after too many sessions: a session may have ended by then. */
 const RETRY_AFTER_SECONDS = 60
 
 export interface SessionSettings {
@@ -39,11 +39,11 @@ export interface SessionSettings {
   readonly adminToken: string | undefined
   /** How long a session lasts without being used. */
   readonly idleMs: number
-  /** How long a session lasts at most. */
+  /** The longest duration of a session. */
   readonly maxMs: number
 }
 
-/** What a session may do, and with what it ends. */
+/** The caller and rights of a session, and when its token or portal link expires. */
 export interface Grant {
   readonly kind: SessionKind
   readonly callerId: string
@@ -57,13 +57,13 @@ export interface Grant {
 
 /** A session that has begun. */
 export interface OpenedSession {
-  /** For the cookie; it cannot be read again. */
+  /** The secret for the cookie; it cannot be read again. */
   readonly secret: string
   readonly expiresAtMs: number
 }
 
 /**
- * Begins a session, in the transaction of `em`, with a secret that no browser had before.
+ * Begins a session with a new secret, in the transaction of `em`.
  *
  * @throws Fault rate_limited when the caller has too many sessions
  */
@@ -112,7 +112,7 @@ export async function openSession(
   return { secret, expiresAtMs }
 }
 
-/** Sign-ins of one caller wait for each other here, so that those at the same time do not exceed the limit. */
+/** Sign-ins of one caller run in turns here, so that concurrent sign-ins do not exceed the limit. */
 async function ensureBelowMax(
   em: EntityManager,
   { idleMs }: SessionSettings,
@@ -147,7 +147,7 @@ export async function revokeSession(
     .transactional((em) => end(em, clock, sessionId, actor, 'session.revoke'))
 }
 
-/** Ends the session of a caller, who signs out. */
+/** Ends the session of a caller who signs out. */
 export type SignOut = (caller: InternalCaller, source: CallSource) => Promise<void>
 
 export function createSignOut({ database, clock }: Runtime, auditKeys: AuditKeys): SignOut {

@@ -7,16 +7,16 @@ import type { Database } from '../../postgres/orm.ts'
 import type { Page } from '../../postgres/page-token.ts'
 import type { Runtime } from '../../postgres/runtime.ts'
 import { appendAudit } from '../audit/append-audit-entry.ts'
+import { type PortalLink, PortalLinkEntity } from '../auth.entity.ts'
 import type { Actor, InternalCaller, Scope } from '../caller.ts'
 import type { Owner } from '../method-policy.ts'
-import { newSecret } from '../tokens/token-secret.ts'
-import { type PortalLink, PortalLinkEntity } from './session.entity.ts'
+import { newSecret } from '../token-secret.ts'
 import { signInPath } from './sign-in-codes.ts'
 
-/** The longest validity of a link, as the contract states it: 30 days. */
+/** The longest validity of a link, 30 days; the contract states it too. */
 export const PORTAL_LINK_TTL_MS_MAX = 30 * DAY_MS
 
-/** What a link allows unless its creator asks for something else. */
+/** The default scopes of a link. */
 export const PORTAL_SCOPES_DEFAULT: readonly Scope[] = ['read', 'events:subscribe']
 
 interface NewPortalLink {
@@ -29,7 +29,7 @@ interface NewPortalLink {
 /**
  * Creates a link that opens the console for one business.
  *
- * @returns the link, and its path, which cannot be read again
+ * @returns the link, and its path with the secret, which cannot be read again
  * @throws Fault not_found (the business), permission_denied (more than the caller may do)
  */
 export async function createPortalLink(
@@ -67,7 +67,7 @@ export async function createPortalLink(
   return { link, urlPath: signInPath(secret) }
 }
 
-/** A link may never do more than its creator, whatever the policy of the method allows. */
+/** A link never has more rights than its creator, whatever the policy of the method allows. */
 function requireRights(
   { scopes: held, businessIds }: InternalCaller,
   { businessId, scopes }: NewPortalLink,
@@ -80,13 +80,13 @@ function requireRights(
   throw new Fault('permission_denied', `A link cannot have the scope ${lacking.join(' or ')}`)
 }
 
-/** Which links to list. */
+/** The links to list. */
 interface PortalLinkFilter {
   /** Empty: of any business. */
   readonly businessId: string
   /** The businesses that the caller may see; undefined: all. */
   readonly allowed: ReadonlySet<string> | undefined
-  /** Only links that may still be opened. */
+  /** Only links that can still be opened. */
   readonly activeOnly: boolean
 }
 
@@ -114,7 +114,7 @@ export async function listPortalLinks(
 }
 
 /**
- * Revokes a link, and so every session that was begun with it. Revoking it again changes nothing.
+ * Revokes a link, and with it every session that it began. Revoking it again changes nothing.
  *
  * @throws Fault not_found when the link does not exist
  */
@@ -141,7 +141,7 @@ export async function revokePortalLink(
   })
 }
 
-/** Whose a link is; undefined if there is no such link. It shows both modes. */
+/** The owner of a link; undefined if the link does not exist. A link shows both modes. */
 export async function portalLinkOwner({ orm }: Database, id: string): Promise<Owner | undefined> {
   const link = await orm.em.fork().findOne(PortalLinkEntity, id, { fields: ['businessId'] })
   return link ? { businessId: link.businessId, live: true } : undefined

@@ -15,6 +15,8 @@ import { DAY_MS } from '../../core/durations.ts'
 import { assert } from '../../core/errors.ts'
 import { cutPage, readPage } from '../../postgres/page-token.ts'
 import type { Runtime } from '../../postgres/runtime.ts'
+import { toOptionalTimestamp } from '../../protobuf/values.ts'
+import type { PortalLink } from '../auth.entity.ts'
 import {
   actorOf,
   BOOTSTRAP,
@@ -31,11 +33,10 @@ import {
   PORTAL_SCOPES_DEFAULT,
   revokePortalLink,
 } from './portal-links.ts'
-import type { PortalLink } from './session.entity.ts'
 import { createSignInCode } from './sign-in-codes.ts'
 import { findSession, listSessionRows, type SessionRow } from './store.ts'
 
-/** How long a portal link is valid unless its creator states it. */
+/** The default validity of a portal link. */
 const PORTAL_LINK_TTL_MS = DAY_MS
 
 interface Dependencies {
@@ -45,13 +46,13 @@ interface Dependencies {
   readonly idleMs: number
   /** PUBLIC_URL; undefined: not set. */
   readonly publicUrl: URL | undefined
-  /** The service, as its callers see it. */
+  /** The properties of the service that its callers see. */
   readonly service: {
     readonly version: string
     readonly embedded: boolean
     readonly sandbox: boolean
   }
-  /** How the portals of businesses look; undefined: as the console of operators does. */
+  /** The branding of portals; undefined: portals look like the console of operators. */
   readonly branding:
     | { readonly name: string; readonly logoPath: string; readonly color: string }
     | undefined
@@ -62,7 +63,7 @@ export function createSessionRpc(
   dependencies: Dependencies,
 ): ServiceImpl<typeof SessionService> {
   const { database, clock } = runtime
-  const { idleMs, service, publicUrl, branding } = dependencies
+  const { adminToken, idleMs, service, publicUrl, branding } = dependencies
   const urlOf = (path: string) => (publicUrl === undefined ? '' : `${publicUrl.origin}${path}`)
   return {
     async getCaller(_request, context) {
@@ -72,7 +73,7 @@ export function createSessionRpc(
     },
     async createSignInCode(_request, context) {
       const caller = callingToken(context)
-      const code = await createSignInCode(runtime, dependencies, caller, actorOf(context))
+      const code = await createSignInCode(runtime, adminToken, caller, actorOf(context))
       const { urlPath } = code
       return { urlPath, url: urlOf(urlPath), expiresAt: timestampFromMs(code.expiresAtMs) }
     },
@@ -128,7 +129,7 @@ function toCallerMessage(caller: InternalCaller): CallerMessage {
     name,
     scopes: [...scopes],
     businessIds: [...(businessIds ?? [])],
-    ...(expiresAtMs !== undefined && { expiresAt: timestampFromMs(expiresAtMs) }),
+    expiresAt: toOptionalTimestamp(expiresAtMs),
     sessionId: session?.id ?? '',
   })
 }
@@ -147,7 +148,7 @@ function toSessionMessage(row: SessionRow, nowMs: number, idleMs: number): Sessi
     createdAt: timestampFromMs(row.createdAtMs),
     lastUsedAt: timestampFromMs(row.lastUsedAtMs),
     expiresAt: timestampFromMs(row.expiresAtMs),
-    ...(revokedAtMs !== null && { revokedAt: timestampFromMs(revokedAtMs) }),
+    revokedAt: toOptionalTimestamp(revokedAtMs),
     active: !row.revoked && !expired,
   })
 }

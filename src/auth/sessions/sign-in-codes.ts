@@ -2,21 +2,16 @@ import { assert, Fault } from '../../core/errors.ts'
 import { newId } from '../../core/ids.ts'
 import type { Runtime } from '../../postgres/runtime.ts'
 import { appendAudit } from '../audit/append-audit-entry.ts'
+import { SignInCodeEntity } from '../auth.entity.ts'
 import { type Actor, BOOTSTRAP, type InternalCaller } from '../caller.ts'
-import { newSecret, proofOf } from '../tokens/token-secret.ts'
-import { SignInCodeEntity } from './session.entity.ts'
+import { newSecret, proofOf } from '../token-secret.ts'
 
 /** How long a code can be used. */
 export const SIGN_IN_CODE_TTL_MS = 15 * 60_000
 
-interface Dependencies {
-  /** ADMIN_TOKEN; undefined: not set. */
-  readonly adminToken: string | undefined
-}
-
 /** A code that was created. */
 interface SignInCode {
-  /** Where to open it, at the address of the HTTP server. */
+  /** The path to open at the address of the HTTP server. */
   readonly urlPath: string
   readonly expiresAtMs: number
 }
@@ -24,11 +19,12 @@ interface SignInCode {
 /**
  * Creates a code that signs a browser in once, with the rights of the caller's token.
  *
- * @throws Fault permission_denied when the caller is a session, which would outlive itself, or a certificate
+ * @param adminToken ADMIN_TOKEN; undefined: not set
+ * @throws Fault permission_denied if the caller has a certificate, or a session: a session could outlive itself by the code
  */
 export async function createSignInCode(
   { database, clock }: Pick<Runtime, 'database' | 'clock'>,
-  { adminToken }: Dependencies,
+  adminToken: string | undefined,
   caller: InternalCaller,
   actor: Actor,
 ): Promise<SignInCode> {
@@ -65,7 +61,7 @@ export async function createSignInCode(
   return { urlPath: signInPath(secret), expiresAtMs }
 }
 
-/** The path that signs in with a code. Browsers do not send its fragment, so no log has the code. */
+/** The path that signs in with a code. The code is in the fragment, which browsers do not send, so no log contains it. */
 export function signInPath(code: string): string {
   return `/console/sign-in#${code}`
 }

@@ -1,10 +1,10 @@
 import { type EntityManager, LockMode } from '@mikro-orm/postgresql'
 import type { Runtime } from '../../postgres/runtime.ts'
 import type { AuditKeys } from '../audit/audit-hash.ts'
+import { PortalLinkEntity, SignInCodeEntity, TokenEntity } from '../auth.entity.ts'
+import type { AuthenticateToken } from '../authenticate-token.ts'
 import { actorFor, BOOTSTRAP, type CallSource } from '../caller.ts'
-import type { AuthenticateToken } from '../tokens/authenticate-token.ts'
-import { TokenEntity } from '../tokens/token.entity.ts'
-import { hashToken, idIn } from '../tokens/token-secret.ts'
+import { hashSecret, idIn } from '../token-secret.ts'
 import { provesToken } from './authenticate-session.ts'
 import {
   type Grant,
@@ -12,15 +12,14 @@ import {
   openSession,
   type SessionSettings,
 } from './open-session.ts'
-import { PortalLinkEntity, SignInCodeEntity } from './session.entity.ts'
 
-/** What a browser exchanges for a session. */
+/** The credential that a browser exchanges for a session. */
 export type SignInCredential =
   | { readonly token: string }
   /** A one-time code, or the code of a portal link. */
   | { readonly code: string }
 
-export interface SignInDependencies extends SessionSettings {
+interface SignInDependencies extends SessionSettings {
   readonly authenticateToken: AuthenticateToken
   readonly auditKeys: AuditKeys
 }
@@ -48,7 +47,7 @@ export function createSignIn(runtime: Runtime, dependencies: SignInDependencies)
   }
 }
 
-/** Begins a session for a grant that is proved, and names its caller in the audit log. */
+/** Begins a session for an authenticated grant, and records its caller in the audit log. */
 export function openForGrant(
   runtime: Runtime,
   em: EntityManager,
@@ -73,7 +72,7 @@ async function grantOfToken(
   return { kind: 'token', callerId, name, ...rights }
 }
 
-/** Calls with the same code wait for each other: one of them gets its row. */
+/** Concurrent calls with the same code run in turns: only one of them gets the row. */
 const LOCKED = { lockMode: LockMode.PESSIMISTIC_WRITE } as const
 
 async function grantOfCode(
@@ -97,7 +96,7 @@ async function takeSignInCode(
   adminToken: string | undefined,
   now: Date,
 ): Promise<Grant | undefined> {
-  const valid = { secretHash: hashToken(secret), expiresAt: { $gt: now } }
+  const valid = { secretHash: hashSecret(secret), expiresAt: { $gt: now } }
   const code = await em.findOne(SignInCodeEntity, { id, ...valid }, LOCKED)
   if (!code) return undefined
   const { callerId, name, scopes, businessIds, callerExpiresAt } = code
@@ -105,7 +104,7 @@ async function takeSignInCode(
     callerId === BOOTSTRAP
       ? provesToken(code.proof ?? null, secret, adminToken)
       : await em.findOne(TokenEntity, { id: callerId, revokedAt: null })
-  // By the clock of another instance it may be in force, and it is not used up here.
+  // Keep the code: it may still be valid by the clock of another instance.
   if (!isInForce || (callerExpiresAt && callerExpiresAt <= now)) return undefined
   em.remove(code)
   return {
@@ -125,7 +124,7 @@ async function openPortalLink(
   secret: string,
   now: Date,
 ): Promise<Grant | undefined> {
-  const valid = { secretHash: hashToken(secret), expiresAt: { $gt: now }, revokedAt: null }
+  const valid = { secretHash: hashSecret(secret), expiresAt: { $gt: now }, revokedAt: null }
   const link = await em.findOne(PortalLinkEntity, { id, ...valid }, LOCKED)
   if (!link) return undefined
   if (!link.lastUsedAt || link.lastUsedAt < now) link.lastUsedAt = now

@@ -1,20 +1,19 @@
 import type { Pool } from 'pg'
 import { DAY_MS } from '../../core/durations.ts'
 import { firstIdAt } from '../../core/ids.ts'
-import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
 import type { Scope, SessionKind } from '../caller.ts'
 
-/** The tables that a session may end with. */
+/** Joins the token or portal link whose revocation ends a session. */
 const CALLERS = `left join internal_token t on s.kind = 'token' and t.id = s.caller_id
   left join portal_link p on s.kind = 'portal' and p.id = s.caller_id`
 
-/** Whether a session was revoked, or its token or portal link was. Both expire when the session does, or later. */
+/** Whether a session, its token or its portal link was revoked. A session never outlives the other two. */
 const REVOKED = `(s.revoked_at is not null
   or s.kind = 'token' and s.caller_id <> 'bootstrap' and (t.id is null or t.revoked_at is not null)
   or s.kind = 'portal' and (p.id is null or p.revoked_at is not null))`
 
-/** How long an ended session and an expired portal link can still be listed. */
+/** How long ended sessions and expired portal links are kept. */
 const KEPT_MS = 90 * DAY_MS
 
 /** The most rows of a table that one sign-in deletes. */
@@ -33,15 +32,17 @@ export interface SessionRow {
   readonly lastUsedAtMs: number
   readonly expiresAtMs: number
   readonly revokedAtMs: number | null
-  /** Whether it was revoked itself, or its token or portal link was. */
+  /** Whether the session, its token or its portal link was revoked. */
   readonly revoked: boolean
 }
 
 const COLUMNS = `s.id, s.kind, s.caller_id as "callerId", s.name, s.scopes, s.business_ids as "businessIds",
-  s.address, ${epochMs('s.created_at')} as "createdAtMs", ${epochMs('s.last_used_at')} as "lastUsedAtMs",
-  ${epochMs('s.expires_at')} as "expiresAtMs", ${epochMs('s.revoked_at')} as "revokedAtMs", ${REVOKED} as revoked`
+  s.address, round(date_part('epoch', s.created_at) * 1000) as "createdAtMs",
+  round(date_part('epoch', s.last_used_at) * 1000) as "lastUsedAtMs",
+  round(date_part('epoch', s.expires_at) * 1000) as "expiresAtMs",
+  round(date_part('epoch', s.revoked_at) * 1000) as "revokedAtMs", ${REVOKED} as revoked`
 
-/** A session with what proves that a secret is its own. */
+/** A session with the hash and proof that verify its secret. */
 interface StoredSession extends SessionRow {
   readonly secretHash: Uint8Array
   readonly proof: Uint8Array | null
@@ -64,12 +65,12 @@ export async function findSession(
   return row && { ...row, secretHash: Uint8Array.from(row.secretHash), proof: copied(row.proof) }
 }
 
-/** Which sessions to list. */
-export interface SessionFilter {
+/** The sessions to list. */
+interface SessionFilter {
   readonly limit: number
-  /** The id of the last session of the page before. */
+  /** The id of the last session of the previous page. */
   readonly before: string | undefined
-  /** Whether to list only sessions that may still be used; undefined: all. */
+  /** Set to list only sessions that can still be used; undefined: all. */
   readonly active:
     | { readonly nowMs: number; readonly idleMs: number; readonly beganSinceMs: number }
     | undefined
@@ -89,7 +90,7 @@ export async function listSessionRows(
     [
       limit + 1,
       before ?? null,
-      // Ids begin with the time, so the sessions that expired long ago are not read.
+      // Ids begin with the time, so sessions that expired long ago are not read.
       active ? firstIdAt('ses', active.beganSinceMs) : null,
       active ? new Date(active.nowMs) : null,
       active ? new Date(active.nowMs - active.idleMs) : null,
@@ -111,7 +112,7 @@ export async function recordSessionUse(
   })
 }
 
-/** Deletes what expired long ago. Ids begin with the time of creation. */
+/** Deletes sessions, codes and links that expired long ago. Ids begin with the time of creation. */
 export async function deleteExpired(
   on: Queryable,
   nowMs: number,

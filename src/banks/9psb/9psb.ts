@@ -1,4 +1,3 @@
-import type { Clock } from '../../core/clock.ts'
 import { HOUR_MS } from '../../core/durations.ts'
 import { assert } from '../../core/errors.ts'
 import { toMajorNumber } from '../../core/money.ts'
@@ -8,6 +7,7 @@ import {
   type Acknowledgement,
   type BankPayment,
   DENIED,
+  failure,
   type LiveConnector,
   type NotificationOutcome,
   type OrderTerms,
@@ -18,12 +18,11 @@ import { type BankFields, getPath, mergeFields, plainText } from '../bank-fields
 import type { IssuedToken } from '../http/access-token.ts'
 import {
   AccessDeniedError,
-  type BankApi,
   type BankHttp,
   type BankResponse,
   BankUnreachableError,
+  type ConnectorOptions,
   NotListedError,
-  type OnAccess,
   parseBankJson,
 } from '../http/bank-http.ts'
 import { createCalls, JSON_HEADERS, lifetimeSeconds, type NinePsbResponse } from './call.ts'
@@ -31,23 +30,15 @@ import { readNotification, readTransaction } from './notification.ts'
 import type { NinePsbSettings } from './settings.ts'
 import { createNinePsbTransfers } from './transfer.ts'
 
-interface NinePsbOptions {
-  readonly settings: NinePsbSettings
-  readonly http: BankHttp
-  readonly clock: Clock
-  readonly onAccess?: OnAccess
-  readonly apiAt: (baseUrl: string) => BankApi
-}
-
 /**
- * 9 Payment Service Bank: static virtual accounts that take any amount, or what an account's terms allow.
+ * 9 Payment Service Bank: static virtual accounts that accept any amount, or only amounts that the account's terms allow.
  *
  * Source: the bank's document "Virtual Account Service". The bank cannot look up an account by our
  * reference, and rejects a reference that was used before. An opening with an unknown result is
  * therefore retried with the same reference; if the bank then rejects it, an operator has to ask
  * the bank for the account number.
  */
-export function createNinePsb(options: NinePsbOptions): LiveConnector {
+export function createNinePsb(options: ConnectorOptions<NinePsbSettings>): LiveConnector {
   const { settings, http, clock, onAccess, apiAt } = options
   const calls = createCalls({
     http,
@@ -77,8 +68,7 @@ export function createNinePsb(options: NinePsbOptions): LiveConnector {
         signal,
       )
       if (response.kind === 'responded' && response.code === '00') return { kind: 'closed' }
-      const denied = response.kind === 'denied' && DENIED
-      return { kind: 'unavailable', cause: response.cause, ...denied }
+      return failure('unavailable', response)
     },
     read: (notification) => readNotification(notification, settings),
     acknowledge,
@@ -142,7 +132,7 @@ function toAccountResult(order: AccountOrder, response: NinePsbResponse): Accoun
   return { kind: 'unknown', cause, next: 'retry' }
 }
 
-/** This attempt opened nothing; the result of an earlier one is still unknown. */
+/** The result if this attempt opened nothing. The result of an earlier attempt may still be unknown. */
 function notOpened({ repeated }: AccountOrder, { kind, cause }: NinePsbResponse): AccountResult {
   const why = { cause, ...(kind === 'denied' && DENIED) }
   return repeated ? { kind: 'unknown', next: 'retry', ...why } : { kind: 'unavailable', ...why }
@@ -163,9 +153,7 @@ function toOpened(order: AccountOrder, body: unknown, cause: string): AccountRes
 
 function toRequery({ sessionId, accountNumber }: BankPayment, response: NinePsbResponse): Requery {
   const { cause } = response
-  if (response.kind !== 'responded') {
-    return { kind: 'unknown', cause, ...(response.kind === 'denied' && DENIED) }
-  }
+  if (response.kind !== 'responded') return failure('unknown', response)
   if (response.code === '47' && /not found|no (record|transaction)/i.test(cause)) {
     return { kind: 'denied', cause }
   }
@@ -206,7 +194,7 @@ function toListed(response: NinePsbResponse, accountNumber: string): PaymentPage
     )
     .map((transaction) => {
       const read = readTransaction(transaction)
-      // Skipping it would lose the payment unnoticed.
+      // Fail instead of skipping the payment, which would lose it unnoticed.
       if (typeof read === 'string') throw new NotListedError(`a listed payment: ${read}`)
       return read
     })
@@ -243,9 +231,8 @@ const AMOUNT_TYPES = {
 const EXPIRY_HOURS_MAX = 24
 
 /**
- * What the bank enforces of an account's terms: the amount; and the expiry, in whole hours, if that is within a day.
- * An hour that has begun counts, so that the bank never expires an account before we do. Source: the bank's document
- * "Virtual Account Service".
+ * The terms that the bank enforces: the amount; and the expiry in whole hours, if it is within a day. Hours are rounded up,
+ * so that the bank never expires an account before we do. Source: the bank's document "Virtual Account Service".
  */
 export function termsFields(
   terms: OrderTerms | undefined,
@@ -267,9 +254,9 @@ export function termsFields(
   }
 }
 
-/** For wrong credentials, an expired token, and an address that is not on the bank's allow list. */
+/** The code for wrong credentials, an expired token, or an address that is not on the bank's allow list. */
 const UNAUTHENTICATED = 'S1'
-/** An error of the bank itself, which may pass. */
+/** The code for an error of the bank itself, which may be temporary. */
 const SYSTEM_ERROR = '99'
 
 function classify(response: BankResponse): NinePsbResponse {
@@ -303,7 +290,7 @@ async function authenticate(
   const token = getPath(issued, 'access_token')
   const { code, cause } = readCode(response.status, issued)
   if (code !== '00' || !/^[\x21-\x7e]+$/.test(token)) {
-    // The request has nothing but the operator's settings.
+    // The request contains only the operator's settings, so a refusal means that they are wrong.
     const isDenied = response.status < 500 && !['', '00', SYSTEM_ERROR].includes(code)
     throw isDenied ? new AccessDeniedError(cause) : new BankUnreachableError(cause, true)
   }

@@ -2,10 +2,9 @@ import type { Clock } from '../../core/clock.ts'
 import { createAccessToken, type IssuedToken } from '../http/access-token.ts'
 import {
   AccessDeniedError,
-  type BankHttp,
+  type BankApi,
   type BankResponse,
   BankUnreachableError,
-  type OnAccess,
 } from '../http/bank-http.ts'
 
 /** The result of a call. */
@@ -28,18 +27,16 @@ export type NinePsbResponse =
   | { readonly kind: 'unclear'; readonly cause: string }
 
 /** An API of the bank, with authentication. */
-export interface NinePsbCalls {
+interface NinePsbCalls {
   post(path: string, body: unknown, signal: AbortSignal): Promise<NinePsbResponse>
 }
 
-interface CallsOptions {
-  readonly http: BankHttp
+export interface CallsOptions extends BankApi {
   readonly clock: Clock
   readonly timeoutMs: number
-  readonly onAccess?: OnAccess | undefined
   /** @throws AccessDeniedError if the bank does not accept the credentials; BankUnreachableError */
   readonly authenticate: (signal: AbortSignal) => Promise<IssuedToken>
-  /** Reads a response; `denied` for a token that the bank does not accept, perhaps no longer. */
+  /** Reads a response; `denied` if the bank does not accept the token, which may have expired. */
   readonly classify: (response: BankResponse) => NinePsbResponse
 }
 
@@ -82,7 +79,8 @@ export function createCalls(options: CallsOptions): NinePsbCalls {
       // Retry only once: the bank also denies an address that is not allowed, which persists.
       if (response.kind !== 'denied') return response
       denied = response
-      return await send(await accessToken.renew(token), path, body, signal)
+      const again = await send(await accessToken.renew(token), path, body, signal)
+      return again.kind === 'refused' ? denied : again
     } catch (error) {
       if (!(error instanceof BankUnreachableError)) throw error
       // The call itself was sent, and denied.
@@ -96,15 +94,15 @@ export function createCalls(options: CallsOptions): NinePsbCalls {
   return {
     async post(path, body, signal) {
       const response = await authenticated(path, body, signal)
-      if (response.kind === 'denied') onAccess?.(response.cause)
+      if (response.kind === 'denied') onAccess(response.cause)
       // Without a code, the response is not from the bank's application.
-      if (response.kind === 'responded' && response.code !== '') onAccess?.(undefined)
+      if (response.kind === 'responded' && response.code !== '') onAccess(undefined)
       return response
     },
   }
 }
 
-/** The lifetime of a token: a short one if the bank states none, as a rejected call renews it anyway. */
+/** The lifetime of a token. It is short if the bank states none; a rejected call renews the token anyway. */
 export function lifetimeSeconds(text: string): number {
   const seconds = Number(text)
   return seconds > 0 && seconds < 1e6 ? seconds : 300

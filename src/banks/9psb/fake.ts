@@ -12,24 +12,22 @@ import { createFakeIds, numberToken } from '../fake/fake-ids.ts'
 import type { ServerFault } from '../fake/faults.ts'
 import {
   createOperations,
+  type FakeBankOptions,
   type FakeResponse,
   type FakeRoute,
-  type Observe,
   startLoopbackServer,
 } from '../fake/loopback-server.ts'
-import { createNotifier, payByHand, readAmount } from '../fake/notifier.ts'
+import { bankControls, createNotifier, payByHand, readAmount } from '../fake/notifier.ts'
 import { parseBankJson } from '../http/bank-http.ts'
 
 const OPERATIONS = ['authenticate', 'create', 'confirm', 'deactivate'] as const
 
-export type NinePsbOperation = (typeof OPERATIONS)[number]
+type NinePsbOperation = (typeof OPERATIONS)[number]
 
-/** Faults of any server, code 99, a caller that is not admitted, and a payment that is not known yet. */
+/** Faults of any server, code 99, refused credentials, and a payment that is not known yet. */
 export type NinePsbFault = ServerFault | '99' | '99 after' | 'S1' | 'not found'
 
-export interface FakeNinePsbOptions {
-  /** 0 picks a free port. */
-  readonly port: number
+export interface FakeNinePsbOptions extends FakeBankOptions {
   readonly credentials: {
     readonly publicKey: string
     readonly privateKey: string
@@ -38,16 +36,10 @@ export interface FakeNinePsbOptions {
   }
   /** The operational wallet, and the credentials of "Wallet as a Service". */
   readonly transfers?: NinePsbTransferAccess
-  /** URL for its notifications, on this machine. */
-  readonly notify?: string
-  readonly clock?: Clock
-  /** Lifetime of tokens. */
+  /** The lifetime of tokens. */
   readonly tokenSeconds?: number
   /** HTTP status of responses with an error code; default 200. */
   readonly errorStatus?: number
-  /** Delays before the five retries of a notification. */
-  readonly retryDelaysMs?: readonly number[]
-  readonly observe?: Observe | undefined
 }
 
 export type FakeNinePsb = Awaited<ReturnType<typeof startFakeNinePsb>>
@@ -96,30 +88,16 @@ export async function startFakeNinePsb(options: FakeNinePsbOptions) {
     },
   })
   return {
-    url: server.url,
-    faults: operations.faults,
-    /** By number. */
-    accounts: books.accounts,
+    ...bankControls({ server, notifier, operations, books, notify }),
     transactions: books.transactions,
-    requests: operations.requests,
-    /** Money out: the book of transfers, with faults and counts of its own. */
+    /** The book of transfers, with its own faults and counts. */
     transfers,
-    /** The base URL of its "Wallet as a Service". */
+    /** The base URL of "Wallet as a Service". */
     transfersUrl: server.url + WAAS_PATH,
     /** Opens an account without an API call. */
     openAccount: (name: string, reference = `fake-${books.accounts.size}`) =>
       books.open(name, reference),
-    /** Receives a payment without notifying. */
-    receive: books.receive,
-    /** Notifies of a payment, possibly late, repeatedly or out of order. */
-    notify,
-    /** Receives a payment and notifies. */
-    pay: async (...payment: Parameters<typeof books.receive>) => notify(books.receive(...payment)),
     expireTokens: tokens.expire,
-    close(): Promise<void> {
-      notifier.close()
-      return server.close()
-    },
   }
 }
 
@@ -177,7 +155,7 @@ interface NinePsbAccount {
 type NinePsbPayment = Partial<
   Pick<NinePsbTransaction, 'sessionId' | 'senderName' | 'senderAccountNumber' | 'description'>
 > & {
-  /** When it is received, epoch milliseconds; default: now. */
+  /** When the payment is received, in epoch milliseconds; default: now. */
   readonly atMs?: number
 }
 
@@ -196,7 +174,7 @@ function createNinePsbBooks(clock: Clock) {
   const accounts = new Map<string, NinePsbAccount>()
   const references = new Set<string>()
   const transactions: NinePsbTransaction[] = []
-  /** By account, oldest first. */
+  /** Payments by account, oldest first. */
   const received = new Map<string, NinePsbTransaction[]>()
   const open = (name: string, reference: string): NinePsbAccount => {
     const account = { accountNumber: ids.accountNumber(), reference, name, active: true }
@@ -289,7 +267,7 @@ function rejection(reason: string): NinePsbBody {
   return { code: '47', message: `Invalid transaction request - ${reason}` }
 }
 
-/** @returns the error in a request to open an account, if any */
+/** @returns the error in a request to open an account; undefined if it is valid */
 function orderFault(body: unknown): string | undefined {
   const field = (path: string) => getPath(body, path).trim()
   if (field('transaction.reference') === '') return 'reference is mandatory.'
@@ -335,7 +313,7 @@ export function notificationBody(transaction: NinePsbTransaction, password: stri
   return JSON.stringify({ ...toJson(transaction, amount.replace(/0$/, '')), hash })
 }
 
-/** As `confirmpayment` lists it. */
+/** The payment in the format of `confirmpayment`. */
 function toListed(transaction: NinePsbTransaction): unknown {
   return toJson(transaction, formatAmount(transaction.amountMinor).replace(/\.?0+$/, ''))
 }

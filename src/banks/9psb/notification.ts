@@ -1,15 +1,12 @@
 import { createHash } from 'node:crypto'
 import { AMOUNT_MINOR_MAX, formatAmount } from '../../core/money.ts'
 import type { BankNotification, BankPayment, Reading } from '../bank.ts'
-import { getPath, parseNaira, plainText } from '../bank-fields.ts'
-import { equalSecrets } from '../equal-secrets.ts'
+import { equalSecrets, getPath, parseNaira, plainText } from '../bank-fields.ts'
 import { parseBankJson } from '../http/bank-http.ts'
 import { parseLagosTime } from '../lagos-time.ts'
+import type { NinePsbSettings } from './settings.ts'
 
-interface NotificationCredentials {
-  readonly notificationUser: string
-  readonly notificationPassword: string
-}
+type NotificationCredentials = Pick<NinePsbSettings, 'notificationUser' | 'notificationPassword'>
 
 /**
  * Parses a notification: checks Basic authentication, then the hash. Anyone who has seen a genuine

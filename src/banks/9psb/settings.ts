@@ -3,13 +3,13 @@ import { type ReadSettings, type Settings, secret } from '../../config/settings.
 import { createFields } from '../bank-fields.ts'
 import { path, readOptional, text, timeoutMs, url } from '../settings.ts'
 
-/** `BANK_9PSB_…`: for requests to 9PSB and for its notifications. */
+/** `BANK_9PSB_…`: the settings for requests to 9PSB and for its notifications. */
 export const NINE_PSB_SETTINGS = z.object({
   BASE_URL: url.default('https://baas.9psb.com.ng/iva-api/v1/merchant/virtualaccount'),
   TIMEOUT_MS: timeoutMs(15_000, 120_000),
   PUBLIC_KEY: secret(z.string()),
   PRIVATE_KEY: secret(z.string()),
-  /** The bank's Basic credentials when it notifies us; its hash covers the password too. */
+  /** The credentials of the bank's notifications for Basic authentication. Their hash covers the password too. */
   NOTIFICATION_USER: text(/^[^:]+$/, 'a name without a colon'),
   NOTIFICATION_PASSWORD: secret(z.string()),
   /** The description of an account, sent to the bank. */

@@ -1,7 +1,6 @@
-import type { Clock } from '../../core/clock.ts'
 import { MINUTE_MS } from '../../core/durations.ts'
 import { formatAmount } from '../../core/money.ts'
-import { DENIED } from '../bank.ts'
+import { DENIED, failure } from '../bank.ts'
 import {
   type BankFields,
   isPaymentKey,
@@ -14,13 +13,11 @@ import {
 import type { IssuedToken } from '../http/access-token.ts'
 import {
   AccessDeniedError,
-  type BankApi,
   type BankHttp,
   type BankResponse,
   BankUnreachableError,
   parseBankJson,
 } from '../http/bank-http.ts'
-import { isOpenCode, NIP_INVALID_ACCOUNT, readNipCode, saysReturned } from '../nip-codes.ts'
 import type {
   FloatReading,
   FoundTransfer,
@@ -30,27 +27,35 @@ import type {
   TransferOrder,
   TransferState,
 } from '../transfer.ts'
-import { createCalls, JSON_HEADERS, lifetimeSeconds, type NinePsbResponse } from './call.ts'
+import {
+  isOpenCode,
+  NIP_INVALID_ACCOUNT,
+  readNipCode,
+  saysReturned,
+  statesItself,
+} from '../transfer-response.ts'
+import {
+  type CallsOptions,
+  createCalls,
+  JSON_HEADERS,
+  lifetimeSeconds,
+  type NinePsbResponse,
+} from './call.ts'
 import type { NinePsbTransferSettings } from './settings.ts'
-
-interface NinePsbTransfersOptions extends BankApi {
-  readonly clock: Clock
-  readonly timeoutMs: number
-}
 
 /**
  * Transfers out of the operator's wallet at 9PSB, by its "Wallet as a Service".
  *
  * Source: the Postman collection and the acceptance test form of the bank, as public integrations
- * show them. They have the calls and their fields, but few responses: public integrations disagree
- * about the rest, so a response is only final if status, code and reference agree.
+ * show them. They describe the calls and their fields, but few responses, and public integrations
+ * disagree about the others. So a response is final only if status, code and reference agree.
  */
 export function createNinePsbTransfers(
   settings: NinePsbTransferSettings,
-  { http, clock, timeoutMs, onAccess }: NinePsbTransfersOptions,
+  options: Omit<CallsOptions, 'authenticate' | 'classify'>,
 ): TransferConnector {
-  const authenticate = (signal: AbortSignal) => authenticateAt(settings, http, signal)
-  const calls = createCalls({ http, clock, timeoutMs, onAccess, authenticate, classify })
+  const authenticate = (signal: AbortSignal) => authenticateAt(settings, options.http, signal)
+  const calls = createCalls({ ...options, authenticate, classify })
   return {
     async enquireName({ bankCode, accountNumber }, signal) {
       const fields = { customer: { account: { bank: bankCode, number: accountNumber } } }
@@ -101,12 +106,10 @@ function transferFields(order: TransferOrder, settings: NinePsbTransferSettings)
   })
 }
 
-/** The name is in `data` in one generation of the API, and in `customer.account` in another. */
+/** One version of the API returns the name in `data`, another version in `customer.account`. */
 function toName(accountNumber: string, response: NinePsbResponse): NameEnquiry {
   const { cause } = response
-  if (response.kind !== 'responded') {
-    return { kind: 'unavailable', cause, ...(response.kind === 'denied' && DENIED) }
-  }
+  if (response.kind !== 'responded') return failure('unavailable', response)
   const { body, code } = response
   if (code === NIP_INVALID_ACCOUNT || (code !== APPROVED && /invalid account/i.test(cause))) {
     return { kind: 'not found', cause }
@@ -124,7 +127,7 @@ function toSent(order: TransferOrder, response: NinePsbResponse): SendResult {
   const { cause } = response
   if (response.kind === 'refused') return { kind: 'not sent', cause }
   if (response.kind === 'denied' && !response.sent) return { kind: 'not sent', cause, ...DENIED }
-  if (response.kind !== 'responded') return unusable(response)
+  if (response.kind !== 'responded') return failure('unknown', response)
   const { body, code } = response
   const reference = textOf(body, 'data.reference') || textOf(body, 'transaction.reference')
   if (reference !== '' && reference !== order.reference) {
@@ -134,15 +137,16 @@ function toSent(order: TransferOrder, response: NinePsbResponse): SendResult {
   if (/duplicate|must be unique|already/i.test(cause)) return { kind: 'unknown', cause }
   const status = textOf(body, 'status').toUpperCase()
   const message = plainText(textOf(body, 'message'), 200)
-  if (code !== APPROVED || status !== 'SUCCESS') return toState({ status, code, message, cause })
+  if (code !== APPROVED || status !== 'SUCCESS')
+    return toState(order, { status, code, message, cause })
   if (reference === '') return { kind: 'unknown', cause: `${cause}; without a reference` }
   return paidUnlessDifferent(order, body, cause)
 }
 
-/** The outer status is about the query; the transfer's own is in `data`. */
+/** The outer status is that of the query; the status of the transfer is in `data`. */
 function toFound(order: TransferOrder, response: NinePsbResponse): FoundTransfer {
   const { cause } = response
-  if (response.kind !== 'responded') return unusable(response)
+  if (response.kind !== 'responded') return failure('unknown', response)
   const { body } = response
   const reference = textOf(body, 'data.reference')
   const status = textOf(body, 'data.status').toUpperCase()
@@ -151,14 +155,14 @@ function toFound(order: TransferOrder, response: NinePsbResponse): FoundTransfer
     return { kind: 'unknown', cause: `${cause}; for another reference` }
   }
   const query = textOf(body, 'status').toUpperCase()
-  if (query === 'FAILED' && /transaction not found/i.test(cause))
-    return { kind: 'not found', cause }
+  const isMissing = statesItself(cause, order, (text) => /transaction not found/i.test(text))
+  if (query === 'FAILED' && isMissing) return { kind: 'not found', cause }
   if (query !== 'SUCCESS' || reference === '') return { kind: 'unknown', cause }
   const message = plainText(textOf(body, 'data.responseMessage'), 200)
   const ofTransfer = `status ${JSON.stringify(plainText(status, 20))}, responseCode ${JSON.stringify(plainText(code, 20))}: ${message}`
   return code === APPROVED && status === 'SUCCESS'
     ? paidUnlessDifferent(order, body, ofTransfer)
-    : toState({ status, code, message, cause: ofTransfer })
+    : toState(order, { status, code, message, cause: ofTransfer })
 }
 
 const PENDING: ReadonlySet<string> = new Set(['PENDING', 'PROCESSING', 'IN_PROGRESS'])
@@ -167,28 +171,30 @@ interface Stated {
   readonly status: string
   readonly code: string
   readonly message: string
-  /** All of them, for the log. */
+  /** All fields as one text, for the log. */
   readonly cause: string
 }
 
 /** The state of a transfer that is not approved. */
-function toState({ status, code, message, cause }: Stated): TransferState {
+function toState(order: TransferOrder, { status, code, message, cause }: Stated): TransferState {
   if (PENDING.has(status)) return { kind: 'pending', cause }
-  if (isOpenCode(code)) return { kind: 'unknown', cause }
-  if (saysReturned(`${status} ${message}`)) return { kind: 'returned', cause }
+  if (isOpenCode(code) || status === 'SUCCESS') return { kind: 'unknown', cause }
+  if (statesItself(`${status} ${message}`, order, saysReturned)) return { kind: 'returned', cause }
   if (status !== 'FAILED') return { kind: 'unknown', cause }
-  if (/insufficient/i.test(cause)) return { kind: 'failed', reason: 'insufficient_float', cause }
-  if (code === '') return toRefusal(cause)
+  if (statesItself(cause, order, (text) => /insufficient/i.test(text)))
+    return { kind: 'failed', reason: 'insufficient_float', cause }
+  if (code === '') return toRefusal(order, cause)
   const state = readNipCode(code, cause)
   return state.kind === 'failed' ? state : { kind: 'unknown', cause }
 }
 
-/** Without a code, only the texts of the bank's acceptance test form are known to be refusals. */
-function toRefusal(cause: string): TransferState {
-  if (/invalid account number/i.test(cause)) {
+/** Without a code, only the texts in the bank's acceptance test form count as refusals. */
+function toRefusal(order: TransferOrder, cause: string): TransferState {
+  const states = (refusal: RegExp) => statesItself(cause, order, (text) => refusal.test(text))
+  if (states(/invalid account number/i)) {
     return { kind: 'failed', reason: 'beneficiary_rejected', cause }
   }
-  return /not valid on the supplied wallet|amount supplied is invalid/i.test(cause)
+  return states(/not valid on the supplied wallet|amount supplied is invalid/i)
     ? { kind: 'failed', reason: 'bank_rejected', cause }
     : { kind: 'unknown', cause }
 }
@@ -220,12 +226,7 @@ function toFloat(account: string, response: NinePsbResponse): FloatReading {
 
 const APPROVED = '00'
 
-function unusable(response: Exclude<NinePsbResponse, { kind: 'responded' }>): TransferState {
-  const { kind, cause } = response
-  return { kind: 'unknown', cause, ...(kind === 'denied' && DENIED) }
-}
-
-/** The code has three places. Without one, the status words stand in for it. */
+/** The code can be in three fields. If it is absent, the status `SUCCESS` counts as approved. */
 function classify({ status, text }: BankResponse): NinePsbResponse {
   const body = parseBankJson(text)
   const given =
@@ -260,7 +261,7 @@ async function authenticateAt(
   }
   const message = plainText(textOf(issued, 'message'), 200)
   const cause = `HTTP ${response.status}: ${message}`
-  // The request has nothing but the operator's settings.
+  // The request contains only the operator's settings, so a refusal means that they are wrong.
   const isDenied = response.status < 500 && message !== ''
   throw isDenied ? new AccessDeniedError(cause) : new BankUnreachableError(cause, true)
 }

@@ -4,17 +4,17 @@ import { BANK_FACTS } from '../bank.ts'
 import { getPath, parseNaira } from '../bank-fields.ts'
 import { parseBankJson } from '../http/bank-http.ts'
 import { createFakeIds, numberToken } from './fake-ids.ts'
-import { createOperations, type FakeResponse, type FakeRoute } from './loopback-server.ts'
-import { type BookedTransfer, createTransferBook, type TransferFault } from './transfer-book.ts'
 import {
   distort,
   enquiredName,
   type RequestFault,
   TRANSFER_OPERATIONS,
   type TransferServiceFault,
-} from './transfer-faults.ts'
+} from './faults.ts'
+import { createOperations, type FakeResponse, type FakeRoute } from './loopback-server.ts'
+import { type BookedTransfer, createTransferBook, type TransferFault } from './transfer-book.ts'
 
-/** What the operator has of "Wallet as a Service". */
+/** The operator's credentials for "Wallet as a Service". */
 export interface NinePsbTransferAccess {
   readonly username: string
   readonly password: string
@@ -38,7 +38,7 @@ type Operation = (typeof OPERATIONS)[number]
 type Fields = Readonly<Record<string, unknown>>
 type Handle = (body: unknown, fault: RequestFault) => Fields
 
-/** The prefix of its routes: the two APIs of the bank have a path in common. */
+/** The prefix of the routes. It is needed because the bank's two APIs have a path in common. */
 export const WAAS_PATH = '/waas/api/v1'
 
 /** "Wallet as a Service" of the fake 9PSB. */
@@ -116,7 +116,7 @@ const DENIED = failed('', 'Unauthorized')
 const INSUFFICIENT = failed('51', 'Insufficient balance')
 const ODD = failed('X9', 'An error occurred')
 
-/** The words and codes of the bank for the states of a transfer. */
+/** The bank's words and codes for the states of a transfer. */
 const STATES = {
   paid: ['SUCCESS', '00', 'Approved by Financial Institution'],
   pending: ['PENDING', '09', 'Request processing in progress'],
@@ -145,7 +145,7 @@ function sentFields({ reference, sessionId, amountMinor, state }: BookedTransfer
   return { status, responseCode, message, data }
 }
 
-/** The outer status is about the query. */
+/** The outer status is that of the query. */
 function foundFields({ reference, state }: BookedTransfer): Fields {
   const [status, responseCode, responseMessage] = STATES[state]
   const isSuccessful = state === 'paid'

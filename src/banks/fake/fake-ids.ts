@@ -1,8 +1,9 @@
 import type { Clock } from '../../core/clock.ts'
+import { LAGOS_OFFSET_MS } from '../lagos-time.ts'
 import { nuban } from '../nuban.ts'
 
 /**
- * Numbers issued by a fake bank. They differ between runs, and between fake banks that run at the
+ * Issues the numbers of a fake bank. They differ between runs, and between fake banks that run at the
  * same time.
  */
 export interface FakeIds {
@@ -13,8 +14,6 @@ export interface FakeIds {
   localTime(atMs: number): string
 }
 
-/** Lagos is one hour ahead of UTC all year. */
-const LAGOS_OFFSET_MS = 3_600_000
 const SERIALS = 1_000_000_000
 
 /**

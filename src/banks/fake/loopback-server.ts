@@ -1,12 +1,13 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Clock } from '../../core/clock.ts'
 import { createFaults, type Faults, SERVER_FAULTS, type ServerFault } from './faults.ts'
 
 /** A request to a fake bank. */
 export interface FakeRequest {
   readonly query: URLSearchParams
-  /** By lower-case name. */
+  /** The headers by lower-case name. */
   readonly headers: Readonly<Record<string, string | undefined>>
   readonly body: string
 }
@@ -34,10 +35,22 @@ export interface LoopbackServer {
 /** Called with a line for each request to and each notification from a fake bank. */
 export type Observe = (line: string) => void
 
+/** The options of every fake bank. */
+export interface FakeBankOptions {
+  /** 0 picks a free port. */
+  readonly port: number
+  /** The URL for notifications, on this machine. */
+  readonly notify?: string
+  readonly clock?: Clock
+  /** Delays before the retries of a notification; default: those of the bank. */
+  readonly retryDelaysMs?: readonly number[]
+  readonly observe?: Observe | undefined
+}
+
 interface LoopbackServerOptions {
   /** 0 picks a free port. */
   readonly port: number
-  /** By method and path: `POST /create`. */
+  /** The routes by method and path: `POST /create`. */
   readonly routes: Readonly<Record<string, FakeRoute>>
   readonly observe?: Observe | undefined
   /** How long each request takes, in milliseconds; absent: no time. */

@@ -2,7 +2,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { createSemaphore } from '../../postgres/semaphore.ts'
 import { getPath, parseNaira } from '../bank-fields.ts'
 import { parseBankJson } from '../http/bank-http.ts'
-import type { FakeRequest, FakeResponse, Observe } from './loopback-server.ts'
+import type { FakeRequest, FakeResponse, LoopbackServer, Observe } from './loopback-server.ts'
 
 /** The result of a notification. */
 export interface NotifyResult {
@@ -11,7 +11,7 @@ export interface NotifyResult {
   readonly responses: readonly NotifyResponse[]
 }
 
-export interface NotifyResponse {
+interface NotifyResponse {
   /** 0 if there was no response. */
   readonly status: number
   /** The first 4,096 characters. */
@@ -27,7 +27,7 @@ export interface Notifier {
 }
 
 interface NotifierOptions {
-  /** On this machine; undefined sends nothing. */
+  /** A URL on this machine; undefined: nothing is sent. */
   readonly url: string | undefined
   readonly headers: Readonly<Record<string, string>>
   /** Delays before the second attempt, the third, … */
@@ -45,7 +45,7 @@ const NO_RESPONSE: NotifyResponse = { status: 0, text: '' }
 /** @throws RangeError unless the URL is on this machine: fake payments must stay there */
 export function createNotifier(options: NotifierOptions): Notifier {
   const { url, headers, retryDelaysMs, classify, observe } = options
-  if (url !== undefined && !/^(127\.0\.0\.1|localhost|\[::1\])$/.test(new URL(url).hostname)) {
+  if (url !== undefined && !isLocal(url)) {
     throw new RangeError('a fake bank only notifies addresses of this machine')
   }
   const closing = new AbortController()
@@ -78,6 +78,11 @@ export function createNotifier(options: NotifierOptions): Notifier {
   }
 }
 
+/** Fake payments must not reach other hosts. */
+export function isLocal(url: string): boolean {
+  return URL.canParse(url) && /^(127\.0\.0\.1|localhost|\[::1\])$/.test(new URL(url).hostname)
+}
+
 /**
  * Serves a developer's payment into an account of a fake bank:
  * `{"account_number":"…","amount":"1500.50"}`. Responds without waiting for the notification.
@@ -95,6 +100,41 @@ export function payByHand<Transaction extends { readonly sessionId: string }>(
   } catch (error) {
     if (!(error instanceof RangeError)) throw error
     return { status: 400, body: JSON.stringify({ message: error.message }) }
+  }
+}
+
+/** What tests and developers do with every fake bank. */
+export function bankControls<
+  Faults,
+  Requests,
+  Accounts,
+  Payment extends unknown[],
+  Transaction,
+  Notify extends (transaction: Transaction) => Promise<NotifyResult>,
+>(bank: {
+  readonly server: LoopbackServer
+  readonly notifier: Pick<Notifier, 'close'>
+  readonly operations: { readonly faults: Faults; readonly requests: Requests }
+  readonly books: { readonly accounts: Accounts; receive(...payment: Payment): Transaction }
+  readonly notify: Notify
+}) {
+  const { server, notifier, operations, books, notify } = bank
+  return {
+    url: server.url,
+    faults: operations.faults,
+    requests: operations.requests,
+    /** Accounts by number. */
+    accounts: books.accounts,
+    /** Receives a payment without notifying. */
+    receive: books.receive,
+    /** Notifies of a payment, possibly late, repeatedly or out of order. */
+    notify,
+    /** Receives a payment and notifies. */
+    pay: async (...payment: Payment) => notify(books.receive(...payment)),
+    close(): Promise<void> {
+      notifier.close()
+      return server.close()
+    },
   }
 }
 

@@ -1,7 +1,7 @@
 import { getPath } from '../bank-fields.ts'
 import { numberToken } from './fake-ids.ts'
+import { distort, enquiredName, type RequestFault } from './faults.ts'
 import type { BookedTransfer, TransferBook, TransferFault } from './transfer-book.ts'
-import { distort, enquiredName, type RequestFault } from './transfer-faults.ts'
 
 /** The operator's id at the fake PalmPay. */
 export const FAKE_MERCHANT_ID = '124010100000001'
@@ -75,7 +75,7 @@ export function createPalmPayPayouts(book: TransferBook) {
       if (result === 'duplicate') return failure('duplicate orderId')
       return success(toJson(distort(result, fault)))
     },
-    /** An unknown order gets a success without data. */
+    /** Returns a success without data for an unknown order. */
     queryPayStatus(body: unknown, fault: RequestFault): Body {
       const found = book.find(getPath(body, 'orderId'))
       return success(found ? toJson(distort(found, fault)) : null)
@@ -88,7 +88,7 @@ export function createPalmPayPayouts(book: TransferBook) {
   }
 }
 
-/** The payout as in responses and queries. The amount is only stated once it is paid. */
+/** The payout, in the form of responses and status queries. The amount is only stated once the payout is paid. */
 function toJson({ reference, sessionId, amountMinor, state }: BookedTransfer) {
   return {
     orderId: reference,

@@ -4,17 +4,17 @@ import { BANK_FACTS } from '../bank.ts'
 import { getPath, parseNaira } from '../bank-fields.ts'
 import { parseBankJson } from '../http/bank-http.ts'
 import { createFakeIds } from './fake-ids.ts'
-import { createOperations, type FakeResponse, type FakeRoute } from './loopback-server.ts'
-import { type BookedTransfer, createTransferBook, type TransferFault } from './transfer-book.ts'
 import {
   distort,
   enquiredName,
   type RequestFault,
   TRANSFER_OPERATIONS,
   type TransferServiceFault,
-} from './transfer-faults.ts'
+} from './faults.ts'
+import { createOperations, type FakeResponse, type FakeRoute } from './loopback-server.ts'
+import { type BookedTransfer, createTransferBook, type TransferFault } from './transfer-book.ts'
 
-/** What the operator has of the transfer service. */
+/** The operator's credentials for the transfer service. */
 export interface ProvidusTransferAccess {
   readonly userName: string
   readonly password: string

@@ -24,9 +24,9 @@ interface FakeBanksOptions {
   readonly port: number
   /** URL of the service's HTTP server, on this machine. */
   readonly serviceUrl: string
-  /** Delays before the retries of a notification; default: as each bank does it. */
+  /** Delays before the retries of a notification; default: those of each bank. */
   readonly retryDelaysMs?: readonly number[]
-  /** Default: the system's. */
+  /** Default: the clock of the system. */
   readonly clock?: Clock
   /** Called with a line for each request and each notification. */
   readonly observe?: (bank: BankCode, line: string) => void

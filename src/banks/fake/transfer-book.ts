@@ -4,17 +4,17 @@ import { simulatedName } from '../sandbox.ts'
 import type { OutgoingLine, TransferAccount } from '../transfer.ts'
 import type { FakeIds } from './fake-ids.ts'
 
-/** What a fake bank does with one transfer, besides the faults of any server. */
+/** A fault in how a fake bank handles one transfer, besides the faults of any server. */
 export type TransferFault =
-  /** Accepts it, and pays it a minute later. */
+  /** Accepts the transfer, and pays it a minute later. */
   | 'pays later'
-  /** Accepts it, and fails it an hour later. */
+  /** Accepts the transfer, and fails it an hour later. */
   | 'fails later'
-  /** Pays it; the beneficiary's bank sends it back after three days. */
+  /** Pays the transfer; the beneficiary's bank sends the money back after three days. */
   | 'returns later'
-  /** Pays it, and does not find it for a minute. */
+  /** Pays the transfer, but status queries do not find it for a minute. */
   | 'hides'
-  /** Pays it, and responds about another transfer. */
+  /** Pays the transfer, but responds with another reference or amount. */
   | 'other reference'
   | 'other amount'
 
@@ -36,7 +36,7 @@ type TransferRequest = Pick<
   'reference' | 'amountMinor' | 'bankCode' | 'accountNumber' | 'narration'
 >
 
-/** What happens to a transfer, and when. */
+/** The next state of a transfer, and when it is reached. */
 interface Due {
   readonly atMs: number
   readonly state: OutgoingLine['state']
@@ -107,13 +107,13 @@ export function createTransferBook(clock: Clock, ids: FakeIds) {
       settle()
       return (hiddenUntilMs.get(reference) ?? 0) > now() ? undefined : transfers.get(reference)
     },
-    /** Newest first, without those that are still hidden. */
+    /** Newest first, without transfers that are still hidden. */
     list(): readonly BookedTransfer[] {
       return [...transfers.keys()].flatMap((reference) => book.find(reference) ?? []).reverse()
     },
     /** Ends a transfer now. @throws RangeError if there is no such transfer */
     finish,
-    /** Lets time pass for the transfers. */
+    /** Advances the clock of the transfers. */
     elapse(ms: number): void {
       elapsedMs += ms
       settle()

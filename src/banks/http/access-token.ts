@@ -6,18 +6,18 @@ export interface IssuedToken {
   readonly expiresInSeconds: number
 }
 
-export interface AccessTokenOptions {
+interface AccessTokenOptions {
   /** Requests a token from the bank; an error rejects every caller that waits for it. */
   readonly fetch: (signal: AbortSignal) => Promise<IssuedToken>
   readonly clock: Clock
-  /** How long before its expiry a token is replaced: calls in progress still use it. */
+  /** How long before its expiry a token is replaced, because calls in progress still use it. */
   readonly marginSeconds: number
   /** The timeout of a fetch; default 10 s. */
   readonly timeoutMs?: number
 }
 
 /** The access token of a bank's API. */
-export interface AccessToken {
+interface AccessToken {
   /** Returns the current token; concurrent callers share one fetch. */
   get(): Promise<string>
   /** Returns a token other than `stale`, which the bank rejected; callers share one fetch. */
@@ -26,8 +26,8 @@ export interface AccessToken {
 
 /**
  * Caches a bank's token until shortly before it expires. Failures are not cached: the next caller
- * fetches again. Callers share a fetch, so it has its own timeout and ignores their signals: one
- * caller that gives up does not cancel it for the others.
+ * fetches again. Callers share a fetch, so the fetch has its own time-out and ignores their signals: a
+ * caller that gives up does not cancel it for other callers.
  */
 export function createAccessToken(options: AccessTokenOptions): AccessToken {
   const { fetch, clock, marginSeconds, timeoutMs = 10_000 } = options
@@ -36,7 +36,7 @@ export function createAccessToken(options: AccessTokenOptions): AccessToken {
   const fetchToken = async (): Promise<string> => {
     try {
       const { token, expiresInSeconds } = await fetch(AbortSignal.timeout(timeoutMs))
-      // A token with a lifetime below the margin is used for half of it, not fetched each time.
+      // A token whose lifetime is below the margin is used for half of its lifetime, and not fetched for each call.
       const lifetimeSeconds = Math.max(expiresInSeconds - marginSeconds, expiresInSeconds / 2)
       current = { token, expiresAtMs: clock.now() + lifetimeSeconds * 1_000 }
       return token

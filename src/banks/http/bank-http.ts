@@ -1,3 +1,5 @@
+import type { Clock } from '../../core/clock.ts'
+
 /** One request to a bank. */
 export interface BankRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
@@ -9,14 +11,14 @@ export interface BankRequest {
   readonly signal: AbortSignal
 }
 
-/** A bank's response; no status is an error. */
+/** A bank's response. No status counts as an error here. */
 export interface BankResponse {
   readonly status: number
   /** At most 1 MiB. */
   readonly text: string
 }
 
-/** The bank did not respond. */
+/** Thrown if the bank did not respond. */
 export class BankUnreachableError extends Error {
   override readonly name = 'BankUnreachableError'
   /** Whether the bank may have received the request. */
@@ -28,19 +30,19 @@ export class BankUnreachableError extends Error {
   }
 }
 
-/** The bank does not accept our credentials, our signature or our address, and executed nothing. */
+/** Thrown if the bank does not accept our credentials, our signature or our address, and executed nothing. */
 export class AccessDeniedError extends BankUnreachableError {
   constructor(text: string) {
     super(text, false)
   }
 }
 
-/** The bank responds but does not list one account's payments; it may list payments of others. */
+/** Thrown if the bank responds, but does not list the payments of an account; it may list those of other accounts. */
 export class NotListedError extends Error {
   override readonly name = 'NotListedError'
 }
 
-/** Called with why the bank denied a call access, and with undefined after a call that had access. */
+/** Called with the reason if the bank denied a call access, and with undefined after a call that had access. */
 export type OnAccess = (denial: string | undefined) => void
 
 /** Sends requests to one bank, limited in time and in concurrency. */
@@ -54,6 +56,18 @@ export interface BankApi {
   readonly http: BankHttp
   readonly onAccess: OnAccess
 }
+
+/** The dependencies of a connector. */
+export interface ConnectorParts extends BankApi {
+  /** Connects to another API of the same bank, which has its own circuit breaker, and its own access. */
+  readonly apiAt: (baseUrl: string) => BankApi
+  readonly clock: Clock
+  readonly random: (bytes: number) => Buffer
+  /** Logs a warning. The text must not contain secrets. */
+  readonly warn: (text: string) => void
+}
+
+export type ConnectorOptions<Settings> = ConnectorParts & { readonly settings: Settings }
 
 /**
  * Parses a bank's JSON. Each number becomes the text of its token, so that money never passes

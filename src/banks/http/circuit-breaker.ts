@@ -8,12 +8,12 @@ import {
 import type { Clock } from '../../core/clock.ts'
 import type { BankResponse } from './bank-http.ts'
 
-/** When the circuit breaker of a bank opens and half-opens. */
+/** The limits at which the circuit breaker of a bank opens and half-opens. */
 export interface BreakerLimits {
   /** Opens after this many consecutive failures within the window. */
   readonly failureThreshold: number
   readonly windowMs: number
-  /** How long it stays open before it lets one probe request through. */
+  /** How long the breaker stays open before it lets a probe request through. */
   readonly openMs: number
 }
 
@@ -23,7 +23,7 @@ export interface BreakerLimits {
  */
 export type BreakerState = 'closed' | 'open' | 'half-open'
 
-/** The caller gave up too early to blame the bank, so the breaker ignores it. */
+/** The error of a request whose caller gave up too early to blame the bank; the breaker ignores it. */
 export class EarlyAbortError extends Error {
   override readonly name = 'EarlyAbortError'
 }
@@ -42,7 +42,7 @@ export function createCircuitBreaker(
   let openedAtMs = 0
   const policy: CircuitBreakerPolicy = circuitBreaker(
     handleWhen((error) => {
-      // An aborted probe proves nothing either, but cockatiel only knows success and failure.
+      // An aborted probe counts as a failure, because cockatiel knows only success and failure.
       return !(error instanceof EarlyAbortError) || policy.state === CircuitState.HalfOpen
     }).orWhenResult((response) => (response as BankResponse).status >= 500),
     { halfOpenAfter: limits.openMs, breaker: recentFailures(limits, clock) },
@@ -54,7 +54,7 @@ export function createCircuitBreaker(
   policy.onReset(() => onChange?.('closed'))
   const state = (): BreakerState => {
     if (policy.state === CircuitState.Closed) return 'closed'
-    // Cockatiel reports half-open only once a probe is sent.
+    // Cockatiel reports half-open only after a probe is sent.
     const isProbeAllowed =
       policy.state === CircuitState.HalfOpen || clock.now() >= openedAtMs + limits.openMs
     return isProbeAllowed ? 'half-open' : 'open'
@@ -62,7 +62,7 @@ export function createCircuitBreaker(
   return { policy, state }
 }
 
-/** Cockatiel's own ConsecutiveBreaker has no time window. */
+/** Counts recent failures. Cockatiel's own ConsecutiveBreaker has no time window. */
 function recentFailures({ failureThreshold, windowMs }: BreakerLimits, clock: Clock): IBreaker {
   let failedAtMs: readonly number[] = []
   return {

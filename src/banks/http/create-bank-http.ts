@@ -25,9 +25,9 @@ import {
 
 /** Limits of the requests to one bank. */
 export interface BankHttpLimits {
-  /** For a connection, including TLS. */
+  /** The time-out of a connection attempt, including TLS. */
   readonly connectTimeoutMs: number
-  /** For a request in total: the queue, the connection and the response. */
+  /** The time-out of a whole request: the queue, the connection and the response. */
   readonly timeoutMs: number
   /** A request that its caller aborts after this time counts as a failure of the bank. */
   readonly unresponsiveAfterMs: number
@@ -47,7 +47,7 @@ export const BANK_HTTP_LIMITS: BankHttpLimits = {
   breaker: { failureThreshold: 5, windowMs: 30_000, openMs: 10_000 },
 }
 
-/** The class of the HTTP status, or why there was no response; `rejected` was never sent. */
+/** The class of the HTTP status, or why there was no response. A `rejected` request was not sent. */
 export type RequestResult = `${1 | 2 | 3 | 4 | 5}xx` | 'unreachable' | 'timeout' | 'rejected'
 
 interface BankHttpOptions {
@@ -72,7 +72,7 @@ export interface PooledBankHttp extends BankHttp {
 /** Longer responses fail. */
 const RESPONSE_BYTES_MAX = 1_048_576
 
-/** Below the five seconds that servers default to, so that the server rarely closes first. */
+/** Below the five seconds that are the default of servers, so that the server rarely closes first. */
 const KEEP_ALIVE_MS = 4_000
 
 const CIRCUIT_OPEN = 'the circuit breaker of the bank is open'
@@ -89,7 +89,7 @@ export function createBankHttp(options: BankHttpOptions): PooledBankHttp {
     allowH2: false,
     keepAliveTimeout: KEEP_ALIVE_MS,
     keepAliveMaxTimeout: KEEP_ALIVE_MS,
-    // The policy times out, exactly; undici's timers may be half a second early.
+    // The policy enforces the time-outs, because undici's timers may be half a second early.
     headersTimeout: 0,
     bodyTimeout: 0,
     connect: {
@@ -98,8 +98,8 @@ export function createBankHttp(options: BankHttpOptions): PooledBankHttp {
     },
   })
   const breaker = createCircuitBreaker(limits.breaker, clock, options.onBreaker)
-  // Aggressive: a caller that gives up while queued fails at once. The breaker comes last, as it
-  // may have opened while the request was queued.
+  // Aggressive: a caller that gives up while queued fails at once. The breaker is the innermost policy, because it may
+  // have opened while the request was queued.
   const policy = wrap(
     timeout(limits.timeoutMs, TimeoutStrategy.Aggressive),
     bulkhead(limits.concurrency, limits.queueMax),
@@ -111,7 +111,7 @@ export function createBankHttp(options: BankHttpOptions): PooledBankHttp {
   }
   return {
     async send(request) {
-      // Cockatiel makes other requests wait for a probe in progress; fail them at once instead.
+      // Cockatiel makes other requests wait for a probe in progress, but they should fail at once.
       if (breaker.policy.state === CircuitState.HalfOpen) throw reject(CIRCUIT_OPEN)
       const startedMs = performance.now()
       const elapsedMs = (): number => performance.now() - startedMs

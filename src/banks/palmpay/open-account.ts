@@ -1,5 +1,10 @@
-import type { Clock } from '../../core/clock.ts'
-import { type AccountOrder, type AccountResult, type BankConnector, DENIED } from '../bank.ts'
+import {
+  type AccountOrder,
+  type AccountResult,
+  type BankConnector,
+  failure,
+  manualReview,
+} from '../bank.ts'
 import {
   type BankFields,
   fieldsOf,
@@ -10,24 +15,23 @@ import {
   textOf,
 } from '../bank-fields.ts'
 import {
-  type BankHttp,
   type BankResponse,
   BankUnreachableError,
-  type OnAccess,
+  type ConnectorOptions,
   parseBankJson,
 } from '../http/bank-http.ts'
 import { NUMBER_FIELD, type PalmPaySettings } from './settings.ts'
-import { signFields } from './signature.ts'
+import { signedTexts, signFields } from './signature.ts'
 
-/** The account does not exist, as public integrations read it; it does not say that none was opened. */
+/** "The account does not exist", according to public integrations; this does not prove that none was opened. */
 export const NOT_FOUND = 'AC100001'
 const IDENTITY_NOT_VERIFIED = 'AC100007'
 const IDENTITY_USED = 'AC100009'
 
-/** Rejected before execution. */
+/** The code for a request that was rejected before execution. */
 export const INVALID_PARAMETER = 'OPEN_GW_000020'
 
-/** Opens an account, and finds the result of an earlier opening where PalmPay can be asked for it. */
+/** Opens accounts, and finds the result of an earlier opening if PalmPay can be asked for it. */
 type Opening = Pick<BankConnector, 'openAccount' | 'afterCrash' | 'findOpened' | 'findNumber'>
 
 export function createOpening(settings: PalmPaySettings, call: PalmPayCall): Opening {
@@ -35,12 +39,10 @@ export function createOpening(settings: PalmPaySettings, call: PalmPayCall): Ope
   const findsReference = findBy !== '' && findBy !== NUMBER_FIELD
   const next = findsReference ? 'requery' : 'manual review'
   const ambiguous = (cause: string): AccountResult => ({ kind: 'unknown', cause, next })
-  /** The result of a query that was not answered. */
-  const unanswered = ({ kind, cause }: PalmPayResponse): AccountResult => ({
-    kind: 'unknown',
-    cause,
+  /** The result of a query without a usable response. */
+  const unanswered = (response: PalmPayResponse): AccountResult => ({
+    ...failure('unknown', response),
     next,
-    ...(kind === 'denied' && DENIED),
   })
   const findOpened = async (order: AccountOrder, signal: AbortSignal): Promise<AccountResult> => {
     if (!findsReference) return ambiguous('PalmPay cannot look up accounts by reference')
@@ -81,8 +83,9 @@ export function createOpening(settings: PalmPaySettings, call: PalmPayCall): Ope
     async openAccount(order, signal) {
       const response = await call(settings.createPath, fieldsOfOrder(order, settings), signal)
       const { cause } = response
-      if (response.kind === 'denied') return { kind: 'unavailable', cause, ...DENIED }
-      if (response.kind === 'refused') return { kind: 'unavailable', cause }
+      if (response.kind === 'denied' || response.kind === 'refused') {
+        return failure('unavailable', response)
+      }
       if (response.kind === 'unclear') return ambiguous(cause)
       if (response.code === IDENTITY_NOT_VERIFIED) return rejected('was not verified by the bank')
       if (response.code === IDENTITY_USED) return resolveUsedIdentity(order, signal)
@@ -129,10 +132,6 @@ function readAccount(
   return { kind: 'opened', accountNumber, accountName, bankAccountId: '' }
 }
 
-function manualReview(cause: string): AccountResult {
-  return { kind: 'unknown', cause, next: 'manual review' }
-}
-
 function rejected(message: string): AccountResult {
   return { kind: 'rejected', fields: [{ field: 'idNumber', message }] }
 }
@@ -153,7 +152,7 @@ export type PalmPayResponse =
   | {
       readonly kind: 'refused'
       readonly cause: string
-      /** Whether it reached a gateway, which did not forward it. */
+      /** Whether the call reached a gateway, which did not forward it. */
       readonly sent: boolean
     }
   /** Not executed: PalmPay does not accept our signature, or does not list our address. */
@@ -169,15 +168,7 @@ export type PalmPayCall = (
   signal: AbortSignal,
 ) => Promise<PalmPayResponse>
 
-interface Options {
-  readonly settings: PalmPaySettings
-  readonly http: BankHttp
-  readonly clock: Clock
-  readonly random: (bytes: number) => Buffer
-  readonly onAccess?: OnAccess
-}
-
-/** An unknown app or a wrong signature; an address that is not listed. */
+/** The codes for an unknown app or a wrong signature, and for an address that is not listed. */
 const DENIED_CODES = ['OPEN_GW_000008', 'OPEN_GW_000012']
 
 /** Statuses of a gateway that did not forward the call. */
@@ -185,7 +176,7 @@ const REJECTED_STATUSES = [404, 429]
 const DENIED_STATUSES = [401, 403]
 
 /** Signs and sends a call. Throws only for our own defects. */
-export function createPalmPayCall(options: Options): PalmPayCall {
+export function createPalmPayCall(options: ConnectorOptions<PalmPaySettings>): PalmPayCall {
   const { settings, http, clock, random, onAccess } = options
   return async (path, fields, signal) => {
     const body = {
@@ -204,8 +195,8 @@ export function createPalmPayCall(options: Options): PalmPayCall {
     try {
       const request = { method: 'POST' as const, path, headers, body: JSON.stringify(body), signal }
       const response = parseResponse(await http.send(request))
-      if (response.kind === 'denied') onAccess?.(response.cause)
-      if (response.kind === 'responded') onAccess?.(undefined)
+      if (response.kind === 'denied') onAccess(response.cause)
+      if (response.kind === 'responded') onAccess(undefined)
       return response
     } catch (error) {
       if (!(error instanceof BankUnreachableError)) throw error
@@ -213,16 +204,6 @@ export function createPalmPayCall(options: Options): PalmPayCall {
       return error.sent ? { kind: 'unclear', cause } : { kind: 'refused', cause, sent: false }
     }
   }
-}
-
-/** The fields of a request in signed form: values other than strings are signed as JSON. */
-function signedTexts(body: Readonly<Record<string, unknown>>): Record<string, string> {
-  const texts: Record<string, string> = {}
-  for (const [name, value] of Object.entries(body)) {
-    if (value === null || value === undefined) continue
-    texts[name] = typeof value === 'string' ? value : JSON.stringify(value)
-  }
-  return texts
 }
 
 function parseResponse({ status, text }: BankResponse): PalmPayResponse {

@@ -1,5 +1,3 @@
-import type { KeyObject } from 'node:crypto'
-import type { Clock } from '../../core/clock.ts'
 import { AMOUNT_MINOR_MAX } from '../../core/money.ts'
 import type {
   Acknowledgement,
@@ -11,45 +9,34 @@ import type {
   Reading,
   Requery,
 } from '../bank.ts'
-import { DENIED } from '../bank.ts'
+import { failure } from '../bank.ts'
 import {
-  type BankFields,
   fieldsOf,
   getPath,
   isAccountNumber,
   isPaymentKey,
+  malformed,
   plainText,
   textOf,
 } from '../bank-fields.ts'
 import {
   AccessDeniedError,
-  type BankHttp,
   BankUnreachableError,
-  type OnAccess,
+  type ConnectorOptions,
   parseBankJson,
 } from '../http/bank-http.ts'
 import { createOpening, createPalmPayCall, type PalmPayCall, SUCCESS } from './open-account.ts'
 import type { PalmPaySettings } from './settings.ts'
-import { isSigned, isUnambiguous, type SignedFields } from './signature.ts'
+import { isSigned, isUnambiguous, signedTexts } from './signature.ts'
 import { createPalmPayTransfers } from './transfer.ts'
-
-export interface PalmPayOptions {
-  readonly settings: PalmPaySettings
-  readonly http: BankHttp
-  readonly clock: Clock
-  readonly random: (bytes: number) => Buffer
-  /** Called for each listed order that cannot be parsed. */
-  readonly warn?: (text: string) => void
-  readonly onAccess?: OnAccess
-}
 
 const PAGE_SIZE = 50
 
-/** More pages than any period has: bounds the listing if the bank repeats pages. */
+/** More pages than any period has. Ends the listing if the bank repeats pages. */
 const PAGES_MAX = 10_000
 
 /** Permanent accounts at PalmPay. `listPayments` throws BankUnreachableError. */
-export function createPalmPay(options: PalmPayOptions): LiveConnector {
+export function createPalmPay(options: ConnectorOptions<PalmPaySettings>): LiveConnector {
   const { settings } = options
   const call = createPalmPayCall(options)
   return {
@@ -58,8 +45,7 @@ export function createPalmPay(options: PalmPayOptions): LiveConnector {
       const fields = { virtualAccountNo: accountNumber, status: 'Disabled' }
       const response = await call(settings.updatePath, fields, signal)
       if (response.kind === 'responded' && response.code === SUCCESS) return { kind: 'closed' }
-      const denied = response.kind === 'denied' && DENIED
-      return { kind: 'unavailable', cause: response.cause, ...denied }
+      return failure('unavailable', response)
     },
     read: ({ rawBody }) => readNotification(rawBody, settings),
     acknowledge,
@@ -70,7 +56,7 @@ export function createPalmPay(options: PalmPayOptions): LiveConnector {
   }
 }
 
-/** PalmPay retries unless the body is `success`: 8 times within a day. */
+/** Unless the body is `success`, PalmPay retries 8 times within a day. */
 function acknowledge(outcome: NotificationOutcome): Acknowledgement {
   const contentType = 'text/plain'
   if (outcome === 'UNAUTHENTICATED') return { status: 401, contentType, body: 'unauthenticated' }
@@ -78,7 +64,7 @@ function acknowledge(outcome: NotificationOutcome): Acknowledgement {
   return { status: 200, contentType, body: 'success' }
 }
 
-/** An order that is not found or not paid proves nothing: PalmPay may not know it yet. */
+/** Requeries an order. "Not found" or "not paid" proves nothing, because PalmPay may not know the order yet. */
 async function requery(
   { orderPath }: PalmPaySettings,
   call: PalmPayCall,
@@ -87,7 +73,7 @@ async function requery(
 ): Promise<Requery> {
   const response = await call(orderPath, { orderNo: payment.bankKey }, signal)
   if (response.kind !== 'responded' || response.code !== SUCCESS) {
-    return { kind: 'unknown', cause: response.cause, ...(response.kind === 'denied' && DENIED) }
+    return failure('unknown', response)
   }
   const order = readOrder(response.fields)
   if (order.kind !== 'paid') return { kind: 'unknown', cause: order.cause }
@@ -97,7 +83,7 @@ async function requery(
 }
 
 async function listOrders(
-  { settings, warn }: PalmPayOptions,
+  { settings, warn }: ConnectorOptions<PalmPaySettings>,
   call: PalmPayCall,
   listing: PaymentListing,
   signal: AbortSignal,
@@ -122,47 +108,33 @@ async function listOrders(
     const order = readOrder(entry)
     if (order.kind === 'paid') return [order.payment]
     if (order.kind === 'malformed')
-      warn?.(`skipped a malformed order in the list of PalmPay: ${order.cause}`)
+      warn(`skipped a malformed order in the list of PalmPay: ${order.cause}`)
     return []
   })
   const hasMore = list.length >= PAGE_SIZE && pageIndex < PAGES_MAX
   return { payments, next: hasMore ? String(pageIndex + 1) : undefined }
 }
 
-interface NotificationRules {
-  /** Our app: PalmPay signs the notifications of all merchants with the same key. */
-  readonly appId: string
-  readonly publicKey: KeyObject
-}
-
 /** Verifies and parses a notification. */
-function readNotification(rawBody: Buffer, rules: NotificationRules): Reading {
+function readNotification(rawBody: Buffer, settings: PalmPaySettings): Reading {
   const body = fieldsOf(parseBankJson(rawBody.toString('utf8')))
   if (body === undefined) return { kind: 'unauthenticated', cause: 'the body is not a JSON object' }
   const { sign, ...fields } = body
   if (typeof sign !== 'string' || sign === '')
     return { kind: 'unauthenticated', cause: 'no signature' }
-  const signed = signedFields(fields)
-  if (!isSigned(signed, sign, rules.publicKey)) {
+  const signed = signedTexts(fields)
+  if (!isSigned(signed, sign, settings.publicKey)) {
     return { kind: 'unauthenticated', cause: 'the signature is invalid' }
   }
+  // PalmPay signs the notifications of all merchants with the same key.
   const appId = textOf(fields, 'appId')
-  if (appId !== '' && appId !== rules.appId) {
+  if (appId !== '' && appId !== settings.appId) {
     return { kind: 'unauthenticated', cause: 'for another app' }
   }
   const order = readOrder(fields)
   if (order.kind === 'other') return { kind: 'ignored', cause: order.cause }
   if (order.kind === 'malformed') return order
   return { kind: 'payment', payment: order.payment, bound: isUnambiguous(signed) }
-}
-
-/** Drops null fields; numbers are their tokens, lists and objects are signed as JSON. */
-function signedFields(fields: BankFields): SignedFields {
-  return Object.fromEntries(
-    Object.entries(fields)
-      .filter(([, value]) => value !== null)
-      .map(([name, value]) => [name, typeof value === 'string' ? value : JSON.stringify(value)]),
-  )
 }
 
 /** A collection order in a notification, a requery or a list. */
@@ -210,8 +182,4 @@ function readOrder(fields: unknown): Order {
     narration: plainText(getPath(fields, 'reference'), 500),
   }
   return { kind: 'paid', payment }
-}
-
-function malformed(name: string, value: string): Order {
-  return { kind: 'malformed', cause: `${name} is ${JSON.stringify(plainText(value, 80))}` }
 }

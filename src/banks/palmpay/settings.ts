@@ -1,10 +1,18 @@
 import { z } from 'zod'
 import { parsed, type ReadSettings, type Settings, secret } from '../../config/settings.ts'
 import { createFields } from '../bank-fields.ts'
-import { parsePrivateKey, parsePublicKey } from '../rsa-key.ts'
-import { INVALID_RSA_KEY, path, readOptional, text, timeoutMs, url } from '../settings.ts'
+import {
+  INVALID_RSA_KEY,
+  parsePrivateKey,
+  parsePublicKey,
+  path,
+  readOptional,
+  text,
+  timeoutMs,
+  url,
+} from '../settings.ts'
 
-/** The field of an account's number. */
+/** The name of the field with the number of an account. */
 export const NUMBER_FIELD = 'virtualAccountNo'
 
 /** `BANK_PALMPAY_…`. The keys are KeyObjects, which do not show the key when printed. */
@@ -18,16 +26,16 @@ export const PALMPAY_SETTINGS = z.object({
   COUNTRY_CODE: z.string().default('NG'),
   VERSION: z.string().default('V2.0'),
   /**
-   * The field by which `queryOne` finds an account; empty if it finds none. Public integrations send the
-   * number. Any other field is of our reference: an opening with an unknown result is then requeried,
-   * and not queued for manual review at once.
+   * The field by which `queryOne` finds an account; empty if it cannot find accounts. Public integrations send the
+   * account number. Any other field must contain our reference: an opening with an unknown result is then requeried
+   * before it goes to manual review.
    */
   FIND_BY: text(/^[A-Za-z]{1,40}$/, 'the name of a field, or none')
     .default(NUMBER_FIELD)
     .transform((field) => (field === 'none' ? '' : field)),
   /**
-   * The code with which PalmPay states that it opened no account for our reference, if it has confirmed
-   * that to the operator. Without it no response means so: a second account could be opened.
+   * The code with which PalmPay states that it opened no account for our reference, if PalmPay has confirmed the code to the
+   * operator. Without it, no response proves that nothing was opened, because a retry could open a second account.
    */
   NOT_OPENED_CODE: text(/^[A-Z0-9_]{1,40}$/, 'a respCode').default(''),
   CREATE_FIELDS: createFields,

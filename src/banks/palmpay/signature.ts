@@ -1,7 +1,17 @@
 import { createHash, type KeyObject, sign, verify } from 'node:crypto'
+import type { BankFields } from '../bank-fields.ts'
 
 /** The signed fields by name. */
-export type SignedFields = Readonly<Record<string, string>>
+type SignedFields = Readonly<Record<string, string>>
+
+/** Drops null fields. PalmPay's numbers are signed as their tokens, and lists and objects as JSON. */
+export function signedTexts(fields: BankFields): SignedFields {
+  return Object.fromEntries(
+    Object.entries(fields)
+      .filter(([, value]) => value !== null && value !== undefined)
+      .map(([name, value]) => [name, typeof value === 'string' ? value : JSON.stringify(value)]),
+  )
+}
 
 /**
  * The `Signature` header of a request: RSA-SHA1 (PKCS#1 v1.5) over the upper-case MD5 of the
@@ -26,8 +36,8 @@ export function isSigned(fields: SignedFields, signature: string, publicKey: Key
 }
 
 /**
- * Whether the signed text has only one reading. A `&` inside a value or a name could also end it,
- * and a text that looks like a list could have been one: the same signature would then be valid for
+ * Whether the signed text stands for only one set of fields. A `&` inside a value or a name could also end it,
+ * and a text that looks like a list could have been a list: the same signature would then be valid for
  * other fields.
  */
 export function isUnambiguous(fields: SignedFields): boolean {
@@ -41,7 +51,7 @@ function digestOf(fields: SignedFields, trimmed: boolean): Buffer {
   return Buffer.from(createHash('md5').update(text, 'utf8').digest('hex').toUpperCase())
 }
 
-/** Sorted by the code units of the names, without empty values: `a=1&b=x`. */
+/** The canonical text: fields sorted by the code units of their names, without empty values: `a=1&b=x`. */
 function canonicalText(fields: SignedFields, trimmed: boolean): string {
   return Object.keys(fields)
     .sort()

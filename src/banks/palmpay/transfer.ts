@@ -1,17 +1,16 @@
 import { MINUTE_MS } from '../../core/durations.ts'
-import { BANK_FACTS, DENIED } from '../bank.ts'
+import { BANK_FACTS, failure } from '../bank.ts'
 import { type BankFields, plainText, textOf } from '../bank-fields.ts'
 import type {
   FloatReading,
   FoundTransfer,
   NameEnquiry,
   SendResult,
-  TransferAccount,
   TransferConnector,
   TransferOrder,
   TransferState,
 } from '../transfer.ts'
-import { differenceFrom, leavesOpen, reasonOfText } from '../transfer-response.ts'
+import { differenceFrom, leavesOpen, reasonOfText, statesItself } from '../transfer-response.ts'
 import {
   INVALID_PARAMETER,
   NOT_FOUND,
@@ -21,7 +20,7 @@ import {
 } from './open-account.ts'
 import type { PalmPayTransferSettings } from './settings.ts'
 
-/** A guess: PalmPay documents no time after which its status is complete. */
+/** A guess: PalmPay does not document after what time its status query is complete. */
 const CONSISTENCY_MS = 15 * MINUTE_MS
 
 /**
@@ -34,27 +33,34 @@ export function createPalmPayTransfers(
   call: PalmPayCall,
 ): TransferConnector {
   return {
-    enquireName: (account, signal) =>
-      account.bankCode === BANK_FACTS.PALMPAY.interbankCode
-        ? enquireOwnName(settings, call, account, signal)
-        : enquireName(settings, call, account, signal),
-    send: (order, signal) => send(settings, call, order, signal),
-    find: (order, signal) => find(settings, call, order, signal),
-    readFloat: (signal) => readFloat(settings, call, signal),
+    async enquireName({ bankCode, accountNumber }, signal) {
+      // Accounts at PalmPay itself have a call of their own.
+      if (bankCode === BANK_FACTS.PALMPAY.interbankCode) {
+        const asked = { palmpayAccNo: accountNumber }
+        return toOwnName(await call(settings.transferOwnEnquiryPath, asked, signal))
+      }
+      const asked = { bankCode, bankAccNo: accountNumber }
+      return toName(await call(settings.transferEnquiryPath, asked, signal))
+    },
+    async send(order, signal) {
+      const fields = transferFields(order, settings)
+      return toSent(order, await call(settings.transferPath, fields, signal))
+    },
+    async find(order, signal) {
+      const asked = { orderId: order.reference }
+      return toFound(order, await call(settings.transferStatusPath, asked, signal))
+    },
+    async readFloat(signal) {
+      const asked = { merchantId: settings.transferMerchantId }
+      return toFloat(await call(settings.transferBalancePath, asked, signal))
+    },
     consistencyMs: CONSISTENCY_MS,
   }
 }
 
 const NO_ACCOUNT_TEXT = /not (found|exist)|does not exist|invalid|incorrect|no such/i
 
-async function enquireName(
-  { transferEnquiryPath }: PalmPayTransferSettings,
-  call: PalmPayCall,
-  { bankCode, accountNumber }: TransferAccount,
-  signal: AbortSignal,
-): Promise<NameEnquiry> {
-  const asked = { bankCode, bankAccNo: accountNumber }
-  const response = await call(transferEnquiryPath, asked, signal)
+function toName(response: PalmPayResponse): NameEnquiry {
   if (response.kind !== 'responded' || response.code !== SUCCESS) return unavailable(response)
   const { fields } = response
   // Integrations have seen both spellings.
@@ -65,14 +71,7 @@ async function enquireName(
   return { kind: NO_ACCOUNT_TEXT.test(cause) ? 'not found' : 'unavailable', cause }
 }
 
-/** PalmPay has another call for its own accounts. */
-async function enquireOwnName(
-  { transferOwnEnquiryPath }: PalmPayTransferSettings,
-  call: PalmPayCall,
-  { accountNumber }: TransferAccount,
-  signal: AbortSignal,
-): Promise<NameEnquiry> {
-  const response = await call(transferOwnEnquiryPath, { palmpayAccNo: accountNumber }, signal)
+function toOwnName(response: PalmPayResponse): NameEnquiry {
   if (response.kind !== 'responded' || response.code !== SUCCESS) return unavailable(response)
   const accountName = plainText(textOf(response.fields, 'accountName'), 200)
   const status = plainText(textOf(response.fields, 'accountStatus'), 10)
@@ -83,7 +82,7 @@ async function enquireOwnName(
     : { kind: 'not found', cause: `accountStatus ${status}` }
 }
 
-/** PalmPay needs nothing of the enquiry for the payout. */
+/** A payout at PalmPay needs no reference of the enquiry. */
 function named(accountName: string): NameEnquiry {
   return { kind: 'found', accountName, enquiryReference: '' }
 }
@@ -91,43 +90,43 @@ function named(accountName: string): NameEnquiry {
 function unavailable(response: PalmPayResponse): NameEnquiry {
   const { kind, cause } = response
   if (kind === 'responded' && response.code === NOT_FOUND) return { kind: 'not found', cause }
-  return { kind: 'unavailable', cause, ...(kind === 'denied' && DENIED) }
+  return failure('unavailable', response)
 }
 
-async function send(
-  { transferPath, transferNotifyUrl }: PalmPayTransferSettings,
-  call: PalmPayCall,
-  order: TransferOrder,
-  signal: AbortSignal,
-): Promise<SendResult> {
+function transferFields(order: TransferOrder, settings: PalmPayTransferSettings): BankFields {
   const { reference, beneficiary } = order
-  const fields = {
+  return {
     orderId: reference,
     payeeName: beneficiary.accountName,
     payeeBankCode: beneficiary.bankCode,
     payeeBankAccNo: beneficiary.accountNumber,
     currency: 'NGN',
     amount: Number(order.amountMinor),
-    notifyUrl: transferNotifyUrl,
+    notifyUrl: settings.transferNotifyUrl,
     remark: order.narration || reference,
   }
-  const response = await call(transferPath, fields, signal)
+}
+
+function toSent(order: TransferOrder, response: PalmPayResponse): SendResult {
   const { cause } = response
   if (response.kind === 'responded') {
     return response.code === SUCCESS
       ? stateOf(order, response.fields)
-      : toRefusal(response.code, cause)
+      : toRefusal(order, response.code, cause)
   }
   if (response.kind === 'refused' && !response.sent) return { kind: 'not sent', cause }
-  return { kind: 'unknown', cause, ...(response.kind === 'denied' && DENIED) }
+  return failure('unknown', response)
 }
 
-/** Texts of a reference that PalmPay has seen before: an earlier attempt may have been executed. */
+/** Texts for a reference that PalmPay has seen before. An earlier attempt may have been executed. */
 const USED_TEXT = /duplicat|already|exists/i
 
-/** Clear are a request that the gateway rejects, and texts about the float or the payee: no list of other codes is public. */
-function toRefusal(code: string, cause: string): TransferState {
-  const reason = reasonOfText(cause)
+/**
+ * Only two kinds of refusal are final: the gateway rejects the request, or the text is about the float or the payee. PalmPay
+ * publishes no list of the other codes.
+ */
+function toRefusal(order: TransferOrder, code: string, cause: string): TransferState {
+  const reason = reasonOfText(cause, order)
   if (code === INVALID_PARAMETER && !USED_TEXT.test(cause)) return { kind: 'failed', cause, reason }
   return reason === 'bank_rejected' || leavesOpen(cause)
     ? { kind: 'unknown', cause }
@@ -136,7 +135,7 @@ function toRefusal(code: string, cause: string): TransferState {
 
 const STATUSES = { unpaid: '0', paying: '1', paid: '2', failed: '3', closed: '4' } as const
 
-/** Reads a payout. Its amount is in kobo, and PalmPay may state it only once it is paid. */
+/** Reads a payout. The amount is in kobo; PalmPay may omit it until the payout is paid. */
 function stateOf(order: TransferOrder, fields: BankFields): TransferState {
   const amount = textOf(fields, 'amount')
   const difference = differenceFrom(order, {
@@ -156,26 +155,18 @@ function stateOf(order: TransferOrder, fields: BankFields): TransferState {
       return { kind: 'paid', sessionId: plainText(textOf(fields, 'sessionId'), 64) }
     case STATUSES.failed:
     case STATUSES.closed:
-      return /revers|return|refund/i.test(message)
+      return statesItself(message, order, (text) => /revers|return|refund/i.test(text))
         ? { kind: 'returned', cause }
-        : { kind: 'failed', cause, reason: reasonOfText(message) }
+        : { kind: 'failed', cause, reason: reasonOfText(message, order) }
     default:
       return { kind: 'unknown', cause }
   }
 }
 
-/** An unknown order gets a success without data, as a public integration found out. */
-async function find(
-  { transferStatusPath }: PalmPayTransferSettings,
-  call: PalmPayCall,
-  order: TransferOrder,
-  signal: AbortSignal,
-): Promise<FoundTransfer> {
-  const response = await call(transferStatusPath, { orderId: order.reference }, signal)
+/** For an unknown order, PalmPay returns a success without data, as public integrations show. */
+function toFound(order: TransferOrder, response: PalmPayResponse): FoundTransfer {
+  if (response.kind !== 'responded') return failure('unknown', response)
   const { cause } = response
-  if (response.kind !== 'responded') {
-    return { kind: 'unknown', cause, ...(response.kind === 'denied' && DENIED) }
-  }
   if (response.code === NOT_FOUND) return { kind: 'not found', cause }
   if (response.code !== SUCCESS) return { kind: 'unknown', cause }
   return response.data === null || response.data === undefined
@@ -183,12 +174,7 @@ async function find(
     : stateOf(order, response.fields)
 }
 
-async function readFloat(
-  { transferBalancePath, transferMerchantId }: PalmPayTransferSettings,
-  call: PalmPayCall,
-  signal: AbortSignal,
-): Promise<FloatReading> {
-  const response = await call(transferBalancePath, { merchantId: transferMerchantId }, signal)
+function toFloat(response: PalmPayResponse): FloatReading {
   if (response.kind !== 'responded' || response.code !== SUCCESS) {
     return { kind: 'unavailable', cause: response.cause }
   }

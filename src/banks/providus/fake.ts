@@ -7,13 +7,19 @@ import { createFakeIds, numberToken } from '../fake/fake-ids.ts'
 import type { ServerFault } from '../fake/faults.ts'
 import {
   createOperations,
+  type FakeBankOptions,
   type FakeRequest,
   type FakeResponse,
   type FakeRoute,
-  type Observe,
   startLoopbackServer,
 } from '../fake/loopback-server.ts'
-import { createNotifier, type NotifyResult, payByHand, readAmount } from '../fake/notifier.ts'
+import {
+  bankControls,
+  createNotifier,
+  type NotifyResult,
+  payByHand,
+  readAmount,
+} from '../fake/notifier.ts'
 import {
   createFakeProvidusTransfers,
   type ProvidusTransferAccess,
@@ -22,26 +28,18 @@ import { parseBankJson } from '../http/bank-http.ts'
 
 const OPERATIONS = ['create', 'settlement', 'session'] as const
 
-export type ProvidusOperation = (typeof OPERATIONS)[number]
+type ProvidusOperation = (typeof OPERATIONS)[number]
 
 /**
- * Faults of any server, error codes inside HTTP 200 with the request executed or not, and a payment
+ * Faults of any server, error codes inside HTTP 200 for requests that were executed or not, and a payment
  * that is not known yet.
  */
 export type ProvidusFault = ServerFault | '03' | '03 after' | '05' | '11' | 'not found'
 
-export interface FakeProvidusOptions {
-  /** 0 picks a free port. */
-  readonly port: number
+export interface FakeProvidusOptions extends FakeBankOptions {
   readonly credentials: { readonly clientId: string; readonly clientSecret: string }
   /** The operational account and the credentials of the transfer service. */
   readonly transfers?: ProvidusTransferAccess
-  /** URL for its notifications, on this machine. */
-  readonly notify?: string
-  readonly clock?: Clock
-  /** Delays before the four retries of a notification. */
-  readonly retryDelaysMs?: readonly number[]
-  readonly observe?: Observe | undefined
 }
 
 export type FakeProvidus = Awaited<ReturnType<typeof startFakeProvidus>>
@@ -93,26 +91,12 @@ export async function startFakeProvidus(options: FakeProvidusOptions) {
     },
   })
   return {
-    url: server.url,
-    faults: operations.faults,
-    /** By number. */
-    accounts: books.accounts,
+    ...bankControls({ server, notifier, operations, books, notify }),
     transactions: books.transactions,
-    requests: operations.requests,
-    /** Money out: the book of transfers, with faults and counts of its own. */
+    /** The book of transfers, with its own faults and counts. */
     transfers,
     /** Opens an account without an API call. */
     openAccount: books.open,
-    /** Receives a payment without notifying. */
-    receive: books.receive,
-    /** Notifies of a payment, possibly late, repeatedly or out of order. */
-    notify,
-    /** Receives a payment and notifies. */
-    pay: async (...payment: Parameters<typeof books.receive>) => notify(books.receive(...payment)),
-    close(): Promise<void> {
-      notifier.close()
-      return server.close()
-    },
   }
 }
 
@@ -160,7 +144,7 @@ function rejection(code: string): FakeResponse {
   return { status: 200, body: JSON.stringify(body) }
 }
 
-/** Without a transaction: an empty payment with a remark. */
+/** The response to a requery; without a transaction, it is an empty payment with a remark. */
 function found(transaction: ProvidusTransaction | undefined): FakeResponse {
   const body = transaction
     ? requeryBody(transaction)
@@ -197,7 +181,7 @@ type ProvidusPayment = Partial<
     | 'tranDateTime'
   >
 > & {
-  /** When it is received, epoch milliseconds; default: now. */
+  /** When the payment is received, in epoch milliseconds; default: now. */
   readonly atMs?: number
 }
 
@@ -299,7 +283,7 @@ export function notificationBody(transaction: ProvidusTransaction): string {
   })
 }
 
-/** As in requeries: amounts are numbers, and there are more fields than in notifications. */
+/** The payment in the format of requeries: amounts are numbers, and there are more fields than in notifications. */
 function requeryBody(transaction: ProvidusTransaction): string {
   const { amountMinor, feeMinor, sourceAccountNumber, sourceAccountName } = transaction
   return toRequeryBody({

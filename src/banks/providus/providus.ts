@@ -14,6 +14,8 @@ import {
 } from '../bank.ts'
 import {
   type BankFields,
+  equalSecrets,
+  fieldsOf,
   getPath,
   isAccountNumber,
   isPaymentKey,
@@ -21,35 +23,25 @@ import {
   parseNaira,
   plainText,
 } from '../bank-fields.ts'
-import { equalSecrets } from '../equal-secrets.ts'
 import {
   AccessDeniedError,
-  type BankApi,
-  type BankHttp,
   type BankRequest,
   type BankResponse,
   BankUnreachableError,
-  type OnAccess,
+  type ConnectorOptions,
   parseBankJson,
 } from '../http/bank-http.ts'
 import { parseLagosTime } from '../lagos-time.ts'
 import type { ProvidusSettings } from './settings.ts'
 import { createProvidusTransfers } from './transfer.ts'
 
-interface ProvidusOptions {
-  readonly settings: ProvidusSettings
-  readonly http: BankHttp
-  readonly onAccess?: OnAccess
-  readonly apiAt: (baseUrl: string) => BankApi
-}
-
 /**
  * Providus Bank: reserved accounts of its digital collection service.
  *
  * It has no `closeAccount`: an account on the bank's blacklist still receives money, but the bank
- * no longer notifies us. Blocked on our side instead, its payments are recorded as unmatched.
+ * no longer notifies us. Accounts are blocked on our side instead, and their payments are recorded as unmatched.
  */
-export function createProvidus(options: ProvidusOptions): LiveConnector {
+export function createProvidus(options: ConnectorOptions<ProvidusSettings>): LiveConnector {
   const { settings, http, onAccess, apiAt } = options
   const { clientId, clientSecret, amountField, createPath } = settings
   const signature = authSignature(clientId, clientSecret)
@@ -63,11 +55,11 @@ export function createProvidus(options: ProvidusOptions): LiveConnector {
     const response = await http.send({ ...request, headers })
     const denial = denialOf(response)
     if (denial !== undefined) {
-      onAccess?.(denial)
+      onAccess(denial)
       throw new AccessDeniedError(denial)
     }
-    // Anything else than JSON is not from the bank's application.
-    if (response.status === 200 && parseBankJson(response.text) !== undefined) onAccess?.(undefined)
+    // A response that is not JSON does not come from the bank's application.
+    if (response.status === 200 && parseBankJson(response.text) !== undefined) onAccess(undefined)
     return response
   }
   return {
@@ -93,7 +85,7 @@ export function createProvidus(options: ProvidusOptions): LiveConnector {
     },
     read: (notification) => readNotification(notification, { clientId, signature, amountField }),
     acknowledge: (outcome, notification) => acknowledge(outcome, notification, settings.deniedCode),
-    requery: (payment, signal) => requery({ settings, send }, payment, signal),
+    requery: (payment, signal) => requery(settings, send, payment, signal),
     ...(settings.transfers && {
       transfers: createProvidusTransfers(
         settings.transfers,
@@ -110,14 +102,14 @@ const MESSAGES = {
   '03': 'system failure, retry',
 } as const
 
-/** Code 02 is final at the bank, so it is never sent for our own faults or a wrong secret. */
+/** Code 02 is final at the bank, so it is never sent because of our own failures or a wrong secret. */
 function acknowledge(
   outcome: NotificationOutcome,
   { rawBody }: BankNotification,
   deniedCode: '02' | '03',
 ): Acknowledgement {
   const code = codeOf(outcome, deniedCode)
-  // Echo nothing to a caller that is not the bank.
+  // Echo nothing to an unauthenticated caller.
   const isUnauthenticated = outcome === 'UNAUTHENTICATED'
   const sessionId = isUnauthenticated
     ? ''
@@ -154,13 +146,13 @@ function toAccountResult(order: AccountOrder, { status, text }: BankResponse): A
   const code = fieldText(body, 'responseCode')
   const cause = causeOf(status, code, body)
   const accountNumber = fieldText(body, 'account_number')
-  const successful = flag(body, 'requestSuccessful')
+  const successful = fieldsOf(body)?.['requestSuccessful']
   if (successful === true && code === '00' && /^\d{10}$/.test(accountNumber)) {
     const accountName = fieldText(body, 'account_name') || order.accountName
     return { kind: 'opened', accountNumber, accountName, bankAccountId: '' }
   }
   const isRejected = successful === false && code !== '' && code !== '00' && accountNumber === ''
-  // 03 is an error of the bank, which may pass.
+  // 03 is an error of the bank, which may be temporary.
   if (isRejected && status < 500) return refused(cause, code !== '03')
   if (REJECTED_STATUSES.has(status) && accountNumber === '') {
     return refused(cause, status !== TOO_MANY_REQUESTS)
@@ -185,7 +177,7 @@ function denialOf({ status, text }: BankResponse): string | undefined {
   const code = fieldText(body, 'responseCode')
   const isDenied =
     code === AUTHENTICATION_FAILED
-      ? status < 500 && flag(body, 'requestSuccessful') !== true
+      ? status < 500 && fieldsOf(body)?.['requestSuccessful'] !== true
       : status === 401 || status === 403
   return isDenied ? causeOf(status, code, body) : undefined
 }
@@ -195,30 +187,20 @@ function causeOf(status: number, code: string, body: unknown): string {
   return `HTTP ${status}, responseCode ${JSON.stringify(plainText(code, 20))}: ${message}`
 }
 
-function flag(body: unknown, field: string): unknown {
-  if (typeof body !== 'object' || body === null || !Object.hasOwn(body, field)) return undefined
-  return (body as Readonly<Record<string, unknown>>)[field]
-}
-
 /** Sends a request with our credentials. @throws BankUnreachableError */
 type ProvidusSend = (request: Omit<BankRequest, 'headers'>) => Promise<BankResponse>
 
-interface RequeryOptions {
-  readonly settings: ProvidusSettings
-  readonly send: ProvidusSend
-}
-
 /**
  * Requeries a payment by its settlement id and, if that finds nothing or the path is not served, by
- * its session id. The bank has to return both identifiers unchanged, as the signature of a
+ * its session id. The bank has to return both identifiers unchanged, because the signature of a
  * notification covers neither.
  */
 async function requery(
-  { settings, send }: RequeryOptions,
+  { verifySettlementPath, verifySessionPath, amountField }: ProvidusSettings,
+  send: ProvidusSend,
   payment: BankPayment,
   signal: AbortSignal,
 ): Promise<Requery> {
-  const { verifySettlementPath, verifySessionPath, amountField } = settings
   const ask = async (path: string): Promise<Requery> => {
     try {
       const response = await send({ method: 'GET', path, signal })
@@ -275,14 +257,12 @@ function classify(
 
 type AmountField = ProvidusSettings['amountField']
 
-interface NotificationRules {
-  readonly clientId: string
+type NotificationRules = Pick<ProvidusSettings, 'clientId' | 'amountField'> & {
   /** The result of `authSignature`. */
   readonly signature: string
-  readonly amountField: AmountField
 }
 
-/** Parses a notification. Its signature is constant: anyone who has seen it can forge others. */
+/** Parses a notification. Its signature is constant: anyone who has seen one can forge notifications. */
 export function readNotification(
   notification: BankNotification,
   rules: NotificationRules,

@@ -1,6 +1,6 @@
 import { MINUTE_MS } from '../../core/durations.ts'
 import { formatAmount } from '../../core/money.ts'
-import { BANK_FACTS, DENIED } from '../bank.ts'
+import { BANK_FACTS, failure } from '../bank.ts'
 import {
   type BankFields,
   isPaymentKey,
@@ -10,7 +10,6 @@ import {
   textOf,
 } from '../bank-fields.ts'
 import { type BankApi, BankUnreachableError, parseBankJson } from '../http/bank-http.ts'
-import { isOpenCode, NIP_INVALID_ACCOUNT, readNipCode, saysReturned } from '../nip-codes.ts'
 import type {
   FloatReading,
   FoundTransfer,
@@ -20,6 +19,13 @@ import type {
   TransferOrder,
   TransferState,
 } from '../transfer.ts'
+import {
+  isOpenCode,
+  NIP_INVALID_ACCOUNT,
+  readNipCode,
+  saysReturned,
+  statesItself,
+} from '../transfer-response.ts'
 import type { ProvidusTransferSettings } from './settings.ts'
 
 /**
@@ -27,8 +33,8 @@ import type { ProvidusTransferSettings } from './settings.ts'
  *
  * Source: the bank's developer pages "Third party generic API" and "Transfer services" (GetNIPAccount,
  * NIPFundTransfer, GetNIPTransactionStatus, and the same for accounts at Providus itself). They name
- * three response codes of transfers: 00, 03 and 7709. Others are read as those of the interbank
- * switch, and texts as public integrations do.
+ * three response codes of transfers: 00, 03 and 7709. Other codes are read as NIP response codes, and
+ * texts as public integrations read them.
  */
 export function createProvidusTransfers(
   settings: ProvidusTransferSettings,
@@ -66,7 +72,7 @@ export function createProvidusTransfers(
   }
 }
 
-/** The interbank calls do not reach the bank's own accounts, as public integrations show. */
+/** The interbank calls do not work for accounts at Providus itself, as public integrations show. */
 const OWN_CODE = BANK_FACTS.PROVIDUS.interbankCode
 
 /**
@@ -110,7 +116,7 @@ function commonFields({ amountMinor, narration, reference }: TransferOrder): Ban
 }
 
 function toName(accountNumber: string, reply: Reply): NameEnquiry {
-  if (reply.kind !== 'responded') return unavailable(reply)
+  if (reply.kind !== 'responded') return failure('unavailable', reply)
   const { body, code, cause } = reply
   const isMissing = /account.*(does not exist|not found)|invalid account/i.test(reply.message)
   if (code === NIP_INVALID_ACCOUNT || (code !== APPROVED && isMissing)) {
@@ -124,10 +130,10 @@ function toName(accountNumber: string, reply: Reply): NameEnquiry {
   return { kind: 'found', accountName, enquiryReference: '' }
 }
 
-/** Only a response to this transfer counts; a refusal may come without its reference. */
+/** Only a response about this transfer counts. A refusal may lack the reference. */
 function toSent(order: TransferOrder, reply: Reply): SendResult {
   if (reply.kind === 'not sent') return reply
-  if (reply.kind !== 'responded') return unknown(reply)
+  if (reply.kind !== 'responded') return failure('unknown', reply)
   const { body, code, message, cause } = reply
   const { reference, sessionId } = referencesOf(body)
   if (code === APPROVED) {
@@ -143,22 +149,23 @@ function toSent(order: TransferOrder, reply: Reply): SendResult {
   if (code === REFERENCE_EXISTS || /reference exists/i.test(message)) {
     return { kind: 'unknown', cause }
   }
-  return toState(reply)
+  return toState(order, reply)
 }
 
 function toFound(order: TransferOrder, reply: Reply): FoundTransfer {
-  if (reply.kind !== 'responded') return unknown(reply)
+  if (reply.kind !== 'responded') return failure('unknown', reply)
   const { body, code, message, cause } = reply
   const { reference, sessionId } = referencesOf(body)
   if (reference !== '' && reference !== order.reference) {
     return { kind: 'unknown', cause: `${cause}; for another reference` }
   }
-  if (code === MISSING && /transaction does not exist/i.test(message)) {
+  const states = (missing: RegExp) => statesItself(message, order, (text) => missing.test(text))
+  if (code === MISSING && states(/transaction does not exist/i)) {
     return { kind: 'not found', cause }
   }
   // Without our reference, the code is about the query, not about the transfer.
   if (reference === '') return { kind: 'unknown', cause }
-  if (code !== APPROVED) return toState(reply)
+  if (code !== APPROVED) return toState(order, reply)
   const fault = differenceOf(order, body)
   return fault === undefined
     ? { kind: 'paid', sessionId }
@@ -166,19 +173,20 @@ function toFound(order: TransferOrder, reply: Reply): FoundTransfer {
 }
 
 /** The state of a transfer that is not approved. */
-function toState({ code, message, cause }: Responded): TransferState {
+function toState(order: TransferOrder, { code, message, cause }: Responded): TransferState {
+  const states = (refusal: RegExp) => statesItself(message, order, (text) => refusal.test(text))
   if (isOpenCode(code)) return readNipCode(code, cause)
-  if (saysReturned(message)) return { kind: 'returned', cause }
-  if (/insufficient/i.test(message)) {
+  if (statesItself(message, order, saysReturned)) return { kind: 'returned', cause }
+  if (states(/insufficient/i)) {
     return { kind: 'failed', reason: 'insufficient_float', cause }
   }
-  if (/account.*does not exist/i.test(message)) {
+  if (states(/account.*does not exist/i)) {
     return { kind: 'failed', reason: 'beneficiary_rejected', cause }
   }
   return readNipCode(code, cause)
 }
 
-/** How an approval differs from the order; fields that a call does not return are not compared. */
+/** How an approval differs from the order. Fields that a call does not return are not compared. */
 function differenceOf(order: TransferOrder, body: unknown): string | undefined {
   const { accountNumber, bankCode } = order.beneficiary
   const amount = textOf(body, 'amount')
@@ -192,7 +200,7 @@ function differenceOf(order: TransferOrder, body: unknown): string | undefined {
   return undefined
 }
 
-/** Status queries return the session id behind our reference: `20191119143854|999037…`. */
+/** Status queries append the session id to our reference: `20191119143854|999037…`. */
 function referencesOf(body: unknown): { readonly reference: string; readonly sessionId: string } {
   const [reference = '', sessionId = ''] = textOf(body, 'transactionReference')
     .split('|')
@@ -212,12 +220,12 @@ function toFloat(account: string, reply: Reply): FloatReading {
 
 const APPROVED = '00'
 const REFERENCE_EXISTS = '7709'
-/** Of a transfer only with its text: at the interbank switch the same code means that the state is unknown. */
+/** Means "not found" only together with its text: as a NIP response code, 01 means that the status is unknown. */
 const MISSING = '01'
 
 const DENIAL = /authenticat|unauthori[sz]ed|credential|password|user ?name|permission|ip address/i
 
-/** What came of a call. */
+/** The result of a call. */
 type Reply =
   | {
       readonly kind: 'responded'
@@ -226,25 +234,16 @@ type Reply =
       readonly message: string
       readonly cause: string
     }
-  /** The bank cannot have received it. */
+  /** The bank cannot have received the request. */
   | { readonly kind: 'not sent'; readonly cause: string }
   /** The bank does not accept our credentials or our address. */
   | { readonly kind: 'denied'; readonly cause: string }
-  /** The bank may have executed it. */
+  /** The bank may have executed the request. */
   | { readonly kind: 'unclear'; readonly cause: string }
 
 type Responded = Extract<Reply, { kind: 'responded' }>
-type Unusable = Exclude<Reply, { kind: 'responded' }>
 
-function unavailable({ kind, cause }: Unusable): NameEnquiry {
-  return { kind: 'unavailable', cause, ...(kind === 'denied' && DENIED) }
-}
-
-function unknown({ kind, cause }: Unusable): TransferState {
-  return { kind: 'unknown', cause, ...(kind === 'denied' && DENIED) }
-}
-
-/** @returns sends a request with our credentials, which this service expects in the body */
+/** @returns a function that sends a request with our credentials, which the bank expects in the body */
 function createCall(settings: ProvidusTransferSettings, { http, onAccess }: BankApi) {
   const headers = { 'content-type': 'application/json', accept: 'application/json' }
   const credentials = {
@@ -271,7 +270,7 @@ function toReply(status: number, body: unknown): Reply {
   const message = plainText(textOf(body, 'responseMessage'), 200)
   const cause = `HTTP ${status}, responseCode ${JSON.stringify(plainText(code, 20))}: ${message}`
   const isDenied = status === 401 || status === 403 || DENIAL.test(message)
-  // The bank's pages show "does not exist" with 401 as well, so a code of its application counts first.
+  // The bank's pages also show "does not exist" with HTTP 401, which is not a denial.
   if (isDenied && code !== APPROVED && status < 500 && !/exist/i.test(message)) {
     return { kind: 'denied', cause }
   }

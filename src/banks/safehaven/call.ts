@@ -1,14 +1,12 @@
-import { type KeyObject, sign } from 'node:crypto'
-import type { Clock } from '../../core/clock.ts'
+import { sign } from 'node:crypto'
 import { type BankFields, fieldsOf, getPath, plainText, textOf } from '../bank-fields.ts'
 import { createAccessToken } from '../http/access-token.ts'
 import {
   AccessDeniedError,
-  type BankHttp,
   type BankRequest,
   type BankResponse,
   BankUnreachableError,
-  type OnAccess,
+  type ConnectorOptions,
   parseBankJson,
 } from '../http/bank-http.ts'
 import type { SafeHavenSettings } from './settings.ts'
@@ -43,12 +41,7 @@ export type SafeHavenCall = (
   signal: AbortSignal,
 ) => Promise<SafeHavenResponse>
 
-interface Options {
-  readonly settings: SafeHavenSettings
-  readonly http: BankHttp
-  readonly clock: Clock
-  readonly onAccess?: OnAccess | undefined
-}
+type Options = ConnectorOptions<SafeHavenSettings>
 
 /** How long before its expiry a token is renewed. */
 const MARGIN_SECONDS = 60
@@ -89,27 +82,27 @@ export function createSafeHavenCall(options: Options): SafeHavenCall {
     if (token.kind !== 'token') return token
     const response = await send(request, token.credentials)
     if (!isUnauthenticated(response)) return response
-    const renewed = await resolveToken(accessToken.renew(token.credentials))
     // The call itself was sent, and denied.
-    if (renewed.kind !== 'token') return { kind: 'denied', cause: response.cause, sent: true }
+    const denied = { kind: 'denied', cause: response.cause, sent: true } as const
+    const renewed = await resolveToken(accessToken.renew(token.credentials))
+    if (renewed.kind !== 'token') return denied
     const retried = await send(request, renewed.credentials)
-    return isUnauthenticated(retried)
-      ? { kind: 'denied', cause: retried.cause, sent: true }
-      : retried
+    if (retried.kind === 'unreached') return denied
+    return isUnauthenticated(retried) ? { ...denied, cause: retried.cause } : retried
   }
   return async (method, path, fields, signal) => {
     const body = fields && { body: JSON.stringify(fields) }
     const response = await authenticated({ method, path, signal, ...body })
-    if (response.kind === 'denied') onAccess?.(response.cause)
-    if (response.kind === 'success' || isRefused(response)) onAccess?.(undefined)
+    if (response.kind === 'denied') onAccess(response.cause)
+    if (response.kind === 'success' || isRefused(response)) onAccess(undefined)
     return response
   }
 }
 
-/** Too many requests are refused without a look at their tokens. */
+/** The status of a rate limit, which says nothing about the token or an account. */
 const TOO_MANY_REQUESTS = 429
 
-const isRefused = (response: SafeHavenResponse) =>
+export const isRefused = (response: SafeHavenResponse) =>
   response.kind === 'refused' && response.code !== TOO_MANY_REQUESTS
 
 const isUnauthenticated = (response: SafeHavenResponse) =>
@@ -117,7 +110,7 @@ const isUnauthenticated = (response: SafeHavenResponse) =>
 
 type Token = { readonly kind: 'token'; readonly credentials: string }
 
-/** Without a token the call is not sent. */
+/** Returns a token, or the result of the call, which is not sent without a token. */
 async function resolveToken(
   token: Promise<string>,
 ): Promise<Token | Extract<SafeHavenResponse, { kind: 'unreached' | 'denied' }>> {
@@ -134,15 +127,10 @@ async function resolveToken(
 
 /** @returns the token as `<client id> <bearer token>`, as calls need both */
 async function fetchToken({ settings, http, clock }: Options, signal: AbortSignal) {
-  const assertion = {
-    ...settings,
-    issuer: settings.companyUrl,
-    lifetimeSeconds: settings.assertionSeconds,
-  }
   const fields = {
     grant_type: 'client_credentials',
     client_id: settings.clientId,
-    client_assertion: signClientAssertion(assertion, clock.now()),
+    client_assertion: signClientAssertion(settings, clock.now()),
     client_assertion_type: ASSERTION_TYPE,
   }
   const [contentType, body] =
@@ -158,7 +146,7 @@ async function fetchToken({ settings, http, clock }: Options, signal: AbortSigna
   const expiresInSeconds = Number(textOf(issued, 'expires_in') || Number.NaN)
   if (!isToken(bearer) || !isToken(clientId) || !(expiresInSeconds > 0)) {
     const refusal = parseResponse(response)
-    // The request has nothing but the operator's settings.
+    // The request contains only the operator's settings, so a refusal means that they are wrong.
     if (isRefused(refusal)) throw new AccessDeniedError(refusal.cause)
     throw new BankUnreachableError(`HTTP ${response.status} without a usable token`, true)
   }
@@ -182,36 +170,32 @@ function parseResponse({ status, text }: BankResponse): SafeHavenResponse {
   return { kind: 'unclear', cause: body ? cause : `HTTP ${status} without a JSON object` }
 }
 
+/** Whether the text is allowed in a path. */
+export function isId(text: string): boolean {
+  return /^[A-Za-z0-9_-]{1,64}$/.test(text)
+}
+
+/** The statuses of a transfer that was not made, in lower case. */
+export const FAILED_STATUSES = ['failed', 'declined', 'rejected', 'cancelled', 'canceled']
+
 /** The number of pages of a list; undefined if the response does not state it. */
 export function pagesOf(body: BankFields): number | undefined {
   const text = textOf(fieldsOf(body['pagination']) ?? {}, 'pages')
   return /^\d{1,6}$/.test(text) ? Number(text) : undefined
 }
 
-/** The claims and the key with which a client requests a token. */
-interface ClientAssertion {
-  /** The company's URL. */
-  readonly issuer: string
-  /** The OAuth client id. */
-  readonly clientId: string
-  /** The API's URL. */
-  readonly audience: string
-  readonly lifetimeSeconds: number
-  readonly privateKey: KeyObject
-}
-
 /** Returns the JWT (RS256) used in place of a client secret. Source: RFC 7523, section 3. */
-function signClientAssertion(assertion: ClientAssertion, nowMs: number): string {
+function signClientAssertion(settings: SafeHavenSettings, nowMs: number): string {
   const iat = Math.floor(nowMs / 1_000)
   const claims = {
-    iss: assertion.issuer,
-    sub: assertion.clientId,
-    aud: assertion.audience,
+    iss: settings.companyUrl,
+    sub: settings.clientId,
+    aud: settings.audience,
     iat,
-    exp: iat + assertion.lifetimeSeconds,
+    exp: iat + settings.assertionSeconds,
   }
   const text = `${base64url({ alg: 'RS256', typ: 'JWT' })}.${base64url(claims)}`
-  const signature = sign('RSA-SHA256', Buffer.from(text), assertion.privateKey)
+  const signature = sign('RSA-SHA256', Buffer.from(text), settings.privateKey)
   return `${text}.${signature.toString('base64url')}`
 }
 

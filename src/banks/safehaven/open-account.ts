@@ -1,8 +1,13 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Clock } from '../../core/clock.ts'
 import { toMajorNumber } from '../../core/money.ts'
-import type { AccountOrder, AccountResult, OrderTerms } from '../bank.ts'
-import { DENIED } from '../bank.ts'
+import {
+  type AccountOrder,
+  type AccountResult,
+  failure,
+  manualReview,
+  type OrderTerms,
+} from '../bank.ts'
 import {
   type BankFields,
   fieldsOf,
@@ -12,7 +17,7 @@ import {
   plainText,
   textOf,
 } from '../bank-fields.ts'
-import type { SafeHavenCall, SafeHavenResponse } from './call.ts'
+import { isId, type SafeHavenCall, type SafeHavenResponse } from './call.ts'
 import type { AccountSettings, SafeHavenSettings } from './settings.ts'
 
 type VirtualSettings = Extract<AccountSettings, { kind: 'virtual' }>
@@ -32,9 +37,8 @@ export function createOpenAccount(settings: SafeHavenSettings, call: SafeHavenCa
     const path = account.kind === 'virtual' ? virtualAccountsPath : subAccountsPath
     const fields = fieldsOfOrder(order, settings, clock.now())
     const response = await call('POST', path, fields, signal)
-    if (response.kind === 'unreached') return { kind: 'unavailable', cause: response.cause }
-    if (response.kind === 'denied') {
-      return { kind: 'unavailable', cause: response.cause, ...DENIED }
+    if (response.kind === 'unreached' || response.kind === 'denied') {
+      return failure('unavailable', response)
     }
     if (response.kind === 'unclear') return manualReview(response.cause)
     if (response.kind === 'refused') return toRejection(order, response)
@@ -76,8 +80,8 @@ function fieldsOfOrder(order: AccountOrder, settings: SafeHavenSettings, nowMs: 
 }
 
 /**
- * The identity that a sub-account needs: a number with the verification begun for it and its one-time
- * code, or a completed verification (`vID`); the operator's if the customer has none.
+ * The identity that a sub-account needs: an identity number with its begun verification and the one-time code, or
+ * a completed verification (`vID`). Without an identity of the customer, that of the operator is used.
  */
 function identityOf(
   { idType, idNumber, verification }: AccountOrder,
@@ -97,7 +101,7 @@ function withCountryCode(phone: string): string {
   return phone.startsWith('0') ? `+234${phone.slice(1)}` : `+${phone}`
 }
 
-/** The account number follows seconds later. Returns the last response if it never arrives. */
+/** Polls for the account number, which is available seconds later. Returns the last response if it never arrives. */
 async function pollForNumber(
   { virtualAccountsPath }: SafeHavenSettings,
   { polls, pollMs }: VirtualSettings,
@@ -137,7 +141,7 @@ function rejected(field: string, message: string): AccountResult {
   return { kind: 'rejected', fields: [{ field, message }] }
 }
 
-/** The rejected detail of the customer; anything else is an error in the settings. */
+/** The customer's detail that the message rejects; undefined: the settings are wrong. */
 function fieldNamedIn(message: string, { verification }: AccountOrder): string | undefined {
   if (/phone/i.test(message)) return 'phone'
   if (/e-?mail/i.test(message)) return 'email'
@@ -161,28 +165,19 @@ function readAccount(order: AccountOrder, opened: BankFields): AccountResult {
   return { kind: 'opened', accountNumber, accountName, bankAccountId }
 }
 
-/** Whether the text is allowed in a path. */
-function isId(text: string): boolean {
-  return /^[A-Za-z0-9_-]{1,64}$/.test(text)
-}
-
-function manualReview(cause: string): AccountResult {
-  return { kind: 'unknown', cause, next: 'manual review' }
-}
-
-/** Which differences the bank lets pass. */
+/** The bank's names for the amount rules. */
 const AMOUNT_CONTROLS = {
   EXACT: 'Fixed',
   AT_LEAST: 'OverPayment',
   AT_MOST: 'UnderPayment',
 } as const
 
-/** The shortest validity that the settings allow, too. */
+/** The shortest validity, which is also the minimum of the setting. */
 const VALID_SECONDS_MIN = 60
 
 /**
- * What the bank enforces of the terms of an expiring account: the amount and the expiry. What has no term keeps its
- * setting. Rounded up, so that the bank never expires an account before we do.
+ * The terms of an expiring account that the bank enforces: the amount and the expiry. Without a term, the setting applies.
+ * The expiry is rounded up, so that the bank never expires an account before we do.
  */
 export function termsFields(terms: OrderTerms | undefined, nowMs: number): BankFields {
   if (terms === undefined) return {}

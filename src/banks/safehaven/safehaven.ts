@@ -1,4 +1,3 @@
-import type { Clock } from '../../core/clock.ts'
 import { assert } from '../../core/errors.ts'
 import { AMOUNT_MINOR_MAX } from '../../core/money.ts'
 import {
@@ -7,7 +6,7 @@ import {
   type BankNotification,
   type BankPayment,
   type Closing,
-  DENIED,
+  failure,
   type LiveConnector,
   type NotificationOutcome,
   type PaymentListing,
@@ -17,42 +16,39 @@ import {
 } from '../bank.ts'
 import {
   type BankFields,
+  equalSecrets,
   fieldsOf,
   getPath,
   isAccountNumber,
   isPaymentKey,
+  malformed,
   parseNaira,
   plainText,
   textOf,
 } from '../bank-fields.ts'
-import { equalSecrets } from '../equal-secrets.ts'
 import {
   AccessDeniedError,
-  type BankHttp,
   BankUnreachableError,
+  type ConnectorOptions,
   NotListedError,
-  type OnAccess,
   parseBankJson,
 } from '../http/bank-http.ts'
-import { createSafeHavenCall, pagesOf, type SafeHavenCall } from './call.ts'
+import {
+  createSafeHavenCall,
+  FAILED_STATUSES,
+  isRefused,
+  pagesOf,
+  type SafeHavenCall,
+} from './call.ts'
 import { createOpenAccount } from './open-account.ts'
 import type { SafeHavenSettings } from './settings.ts'
 import { createSafeHavenTransfers } from './transfer.ts'
-
-export interface SafeHavenOptions {
-  readonly settings: SafeHavenSettings
-  readonly http: BankHttp
-  readonly clock: Clock
-  /** Called for each listed credit that cannot be parsed. */
-  readonly warn?: (text: string) => void
-  readonly onAccess?: OnAccess
-}
 
 /**
  * Accounts at Safe Haven: permanent sub-accounts, which have statements but cannot be closed, or
  * expiring virtual accounts, which can be closed but have no statements.
  */
-export function createSafeHaven(options: SafeHavenOptions): LiveConnector {
+export function createSafeHaven(options: ConnectorOptions<SafeHavenSettings>): LiveConnector {
   const { settings, clock, warn } = options
   const call = createSafeHavenCall(options)
   const transfers =
@@ -92,12 +88,12 @@ const STATUSES: Readonly<Record<NotificationOutcome, number>> = {
   MANUAL_REVIEW: 200,
   IGNORED: 200,
   UNAUTHENTICATED: 401,
-  // If the bank retries, it may know the transfer by then.
+  // If the bank retries, it may confirm the transfer by then.
   UNCONFIRMED: 404,
   RETRY: 503,
 }
 
-/** The bank documents no format: any 2xx with a short JSON body will do. */
+/** The bank documents no format, so the response is a status with a short JSON body. */
 function acknowledge(outcome: NotificationOutcome): Acknowledgement {
   const status = STATUSES[outcome]
   const body = JSON.stringify({ received: status === 200 })
@@ -117,9 +113,7 @@ async function requery(
   if (response.kind === 'refused' && [400, 404].includes(response.code)) {
     return { kind: 'denied', cause: response.cause }
   }
-  if (response.kind !== 'success') {
-    return { kind: 'unknown', cause: response.cause, ...(response.kind === 'denied' && DENIED) }
-  }
+  if (response.kind !== 'success') return failure('unknown', response)
   const transfer = readTransfer(fieldsOf(response.body['data']) ?? {}, !isVirtual)
   if (transfer.kind === 'outward') return { kind: 'denied', cause: 'outward transfer' }
   if (transfer.kind === 'failed') return { kind: 'denied', cause: `status ${transfer.status}` }
@@ -140,10 +134,10 @@ async function closeAccount(
 ): Promise<Closing> {
   const path = `${virtualAccountsPath}/${encodeURIComponent(bankAccountId)}`
   const response = await call('DELETE', path, undefined, signal)
-  // An account that does not exist any more is closed: a retry after a lost response succeeds.
+  // An account that no longer exists counts as closed, so that a retry after a lost response succeeds.
   const isGone = response.kind === 'refused' && response.code === 404
   if (response.kind === 'success' || isGone) return { kind: 'closed' }
-  return { kind: 'unavailable', cause: response.cause, ...(response.kind === 'denied' && DENIED) }
+  return failure('unavailable', response)
 }
 
 /** Parses a notification. It is not signed, so the bank always has to confirm it. */
@@ -157,7 +151,7 @@ function readNotification(notification: BankNotification, secret: string): Readi
   const kind = plainText(kindOf(body), 80)
   if (kind === 'transfer') return toReading(transfer, true)
   if (kind === 'virtualAccount.transfer') return toReading(transfer, false)
-  // An inward transfer of an unknown kind is reviewed, so that no money is lost.
+  // An inward transfer of an unknown kind goes to manual review, so that no payment is lost.
   return textOf(transfer, 'type').toLowerCase() === 'inwards'
     ? { kind: 'malformed', cause: `inward transfer of unknown kind "${kind}"` }
     : { kind: 'ignored', cause: `unknown kind "${kind}"` }
@@ -187,11 +181,8 @@ function toReading(fields: BankFields, directed: boolean): Reading {
 
 const PAGE_SIZE = 100
 
-/** More pages than any period has: bounds the listing if the bank repeats pages. */
+/** More pages than any period has. Ends the listing if the bank repeats pages. */
 const PAGES_MAX = 1_000
-
-/** The one rejection that does not concern the account. */
-const TOO_MANY_REQUESTS = 429
 
 /**
  * Lists the credits of one account. Some may not be transfers, so an unrecorded payment has to be
@@ -204,7 +195,7 @@ async function listStatement(
   call: SafeHavenCall,
   listing: PaymentListing & { readonly account: AccountAtBank },
   signal: AbortSignal,
-  warn: ((text: string) => void) | undefined,
+  warn: (text: string) => void,
 ): Promise<PaymentPage> {
   const page = Number(listing.page ?? 0)
   const query = new URLSearchParams({
@@ -219,8 +210,7 @@ async function listStatement(
   if (response.kind !== 'success') {
     const text = `Safe Haven returned no statement: ${response.cause}`
     if (response.kind === 'denied') throw new AccessDeniedError(text)
-    const isAboutAccount = response.kind === 'refused' && response.code !== TOO_MANY_REQUESTS
-    throw isAboutAccount
+    throw isRefused(response)
       ? new NotListedError(text)
       : new BankUnreachableError(text, response.kind !== 'unreached')
   }
@@ -229,7 +219,7 @@ async function listStatement(
   const payments = entries.flatMap((entry): BankPayment[] => {
     const payment = readEntry(fieldsOf(entry) ?? {}, listing.account)
     if (payment && 'cause' in payment)
-      warn?.(`skipped a malformed credit in a statement of Safe Haven: ${payment.cause}`)
+      warn(`skipped a malformed credit in a statement of Safe Haven: ${payment.cause}`)
     return payment && !('cause' in payment) ? [payment] : []
   })
   const pages = pagesOf(response.body) ?? (entries.length >= PAGE_SIZE ? PAGES_MAX : 0)
@@ -237,7 +227,7 @@ async function listStatement(
   return { payments, next: hasMore ? String(page + 1) : undefined }
 }
 
-/** A statement entry has fewer fields than a transfer: the requested account is filled in. */
+/** Reads a statement entry. It has fewer fields than a transfer, so the requested account is filled in. */
 function readEntry(fields: BankFields, account: AccountAtBank) {
   if (textOf(fields, 'type').toLowerCase() !== 'credit' || fields['isReversed'] === true) return
   return readPayment({
@@ -259,9 +249,7 @@ type Transfer =
   | { readonly kind: 'failed'; readonly status: string }
   | { readonly kind: 'malformed'; readonly cause: string }
 
-const FAILED = ['failed', 'declined', 'rejected', 'cancelled']
-
-/** @param directed whether the direction is required: transfers to virtual accounts have none */
+/** @param directed whether the direction is required; transfers to virtual accounts have no direction */
 function readTransfer(fields: BankFields, directed: boolean): Transfer {
   const direction = textOf(fields, 'type').toLowerCase()
   if (direction === '' ? directed : direction !== 'inwards') {
@@ -272,7 +260,7 @@ function readTransfer(fields: BankFields, directed: boolean): Transfer {
   const status = plainText(getPath(fields, 'status'), 40)
   if (!reversed && status.toLowerCase() !== 'completed') {
     if (status === '') return malformed('status', status)
-    return { kind: FAILED.includes(status.toLowerCase()) ? 'failed' : 'pending', status }
+    return { kind: FAILED_STATUSES.includes(status.toLowerCase()) ? 'failed' : 'pending', status }
   }
   const payment = readPayment(fields)
   if ('cause' in payment) return payment
@@ -317,8 +305,4 @@ function timeOf(text: string): number | undefined {
   const isTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?(Z|[+-]\d\d:\d\d)$/.test(text)
   const epochMs = isTime ? Date.parse(text) : Number.NaN
   return Number.isNaN(epochMs) ? undefined : epochMs
-}
-
-function malformed(name: string, value: string): Extract<Transfer, { kind: 'malformed' }> {
-  return { kind: 'malformed', cause: `${name} is ${JSON.stringify(plainText(value, 80))}` }
 }

@@ -9,8 +9,15 @@ import {
 } from '../../config/settings.ts'
 import { BANK_FACTS } from '../bank.ts'
 import { createFields } from '../bank-fields.ts'
-import { parsePrivateKey } from '../rsa-key.ts'
-import { INVALID_RSA_KEY, path, readOptional, text, timeoutMs, url } from '../settings.ts'
+import {
+  INVALID_RSA_KEY,
+  parsePrivateKey,
+  path,
+  readOptional,
+  text,
+  timeoutMs,
+  url,
+} from '../settings.ts'
 
 /** `BANK_SAFEHAVEN_…` */
 const SETTINGS = z.object({
@@ -40,7 +47,7 @@ const KIND = z.object({
   ACCOUNT_KIND: choice(['sub-account', 'virtual']).default('sub-account'),
 })
 
-/** Whose identity sub-accounts are opened with if the request has none: the bank requires one. */
+/** Whose identity opens sub-accounts if the request has none, because the bank requires an identity. */
 const SUB_ACCOUNT = z.object({
   IDENTITY: choice(['operator', 'customer']).default('operator'),
 })
@@ -72,11 +79,11 @@ const TRANSFERS = z.object({
   TRANSFER_ACCOUNT_ID: text(/^[A-Za-z0-9_-]{1,64}$/, 'an id of an account'),
   TRANSFER_ENQUIRY_PATH: path('transfers/name-enquiry'),
   TRANSFERS_PATH: path('transfers'),
-  /** The field of an account with what it may spend; public integrations disagree on its name. */
+  /** The field with the spendable balance of an account; public integrations disagree on its name. */
   TRANSFER_BALANCE_FIELD: text(/^[A-Za-z]{1,40}$/, 'the name of a field').default('accountBalance'),
 })
 
-/** All groups: which of them are read depends on the kind of account. */
+/** All groups. The kind of account determines which of them are read. */
 export const SAFEHAVEN_GROUPS = [SETTINGS, KIND, SUB_ACCOUNT, OPERATOR, VIRTUAL, TRANSFERS] as const
 
 export type SafeHavenSettings = NonNullable<ReturnType<typeof readSafeHavenSettings>>

@@ -1,7 +1,6 @@
-import type { Clock } from '../../core/clock.ts'
 import { DAY_MS, MINUTE_MS } from '../../core/durations.ts'
 import { toMajorNumber } from '../../core/money.ts'
-import { DENIED } from '../bank.ts'
+import { failure } from '../bank.ts'
 import {
   type BankFields,
   fieldsOf,
@@ -10,35 +9,39 @@ import {
   plainText,
   textOf,
 } from '../bank-fields.ts'
-import { AccessDeniedError, BankUnreachableError } from '../http/bank-http.ts'
-import { isOpenCode, NIP_INVALID_ACCOUNT, readNipCode } from '../nip-codes.ts'
+import {
+  AccessDeniedError,
+  BankUnreachableError,
+  type ConnectorOptions,
+} from '../http/bank-http.ts'
 import type {
   FloatReading,
-  FoundTransfer,
   NameEnquiry,
   OutgoingLine,
   SendResult,
-  TransferAccount,
   TransferConnector,
   TransferOrder,
   TransferState,
 } from '../transfer.ts'
-import { differenceFrom, leavesOpen, reasonOfText } from '../transfer-response.ts'
-import { pagesOf, type SafeHavenCall, type SafeHavenResponse } from './call.ts'
+import {
+  differenceFrom,
+  isOpenCode,
+  leavesOpen,
+  NIP_INVALID_ACCOUNT,
+  readNipCode,
+  reasonOfText,
+} from '../transfer-response.ts'
+import {
+  FAILED_STATUSES,
+  isId,
+  pagesOf,
+  type SafeHavenCall,
+  type SafeHavenResponse,
+} from './call.ts'
+import { createSearch, type Page, type Part } from './search-transfers.ts'
 import type { SafeHavenSettings, SafeHavenTransferSettings } from './settings.ts'
 
-interface Options {
-  readonly settings: Pick<SafeHavenSettings, 'accountsPath' | 'transferStatusPath'>
-  readonly clock: Clock
-  readonly warn?: (text: string) => void
-}
-
-interface Context extends Options {
-  readonly transfers: SafeHavenTransferSettings
-  readonly call: SafeHavenCall
-}
-
-/** A guess: the bank documents no time after which its status and its list are complete. */
+/** A guess: the bank does not document after what time its status query and list are complete. */
 const CONSISTENCY_MS = 15 * MINUTE_MS
 
 /**
@@ -47,17 +50,49 @@ const CONSISTENCY_MS = 15 * MINUTE_MS
  * Source: the bank's API reference (name enquiry, transfer, transfer status, get transfers).
  */
 export function createSafeHavenTransfers(
-  options: Options,
+  { settings, clock, warn }: ConnectorOptions<SafeHavenSettings>,
   transfers: SafeHavenTransferSettings,
   call: SafeHavenCall,
 ): TransferConnector {
-  const context = { ...options, transfers, call }
+  const readPage = async (part: Part, signal: AbortSignal) => {
+    const path = `${transfers.transfersPath}?${pageQuery(part, transfers)}`
+    return toPage(part, await call('GET', path, undefined, signal))
+  }
+  const search = createSearch({ clock, readPage, stateOf })
   return {
-    enquireName: (account, signal) => enquireName(context, account, signal),
-    send: (order, signal) => send(context, order, signal),
-    find: (order, signal) => find(context, order, signal),
-    readFloat: (signal) => readFloat(context, signal),
-    listTransfers: (period, signal) => listTransfers(context, period, signal),
+    async enquireName({ bankCode, accountNumber }, signal) {
+      const asked = { bankCode, accountNumber }
+      return toName(accountNumber, await call('POST', transfers.transferEnquiryPath, asked, signal))
+    },
+    async send(order, signal) {
+      // The sandbox stated the name before the bank was connected. It is asked for again once the resolution has expired.
+      if (order.enquiryReference === '')
+        return { kind: 'not sent', cause: 'without a name enquiry' }
+      const fields = transferFields(order, transfers)
+      return toSent(order, await call('POST', transfers.transfersPath, fields, signal))
+    },
+    /**
+     * Queries the status by our reference, as public integrations do. The bank documents only the query by session
+     * id, and we do not know the session id if a response was lost. So "not found" may only mean that the bank does not
+     * accept the reference; the list of transfers decides.
+     */
+    async find(order, signal) {
+      const asked = { paymentReference: order.reference }
+      const response = await call('POST', settings.transferStatusPath, asked, signal)
+      if (response.kind === 'success') return stateOf(order, fieldsOf(response.body['data']) ?? {})
+      if (response.kind === 'refused' && response.body && [400, 404].includes(response.code)) {
+        return search(order, signal)
+      }
+      return failure('unknown', response)
+    },
+    async readFloat(signal) {
+      const path = `${settings.accountsPath}/${transfers.transferAccountId}`
+      return toFloat(transfers, await call('GET', path, undefined, signal))
+    },
+    async listTransfers({ fromMs, toMs, page }, signal) {
+      const part = { fromMs, toMs, page: Number(page ?? 0) }
+      return toListing(part, await readPage(part, signal), warn)
+    },
     consistencyMs: CONSISTENCY_MS,
   }
 }
@@ -67,24 +102,12 @@ const APPROVED = '00'
 const NO_ACCOUNT_TEXT = /not found|invalid account|does not exist|unable to (locate|find)/i
 
 /** Safe Haven needs the session id of an enquiry for each transfer. */
-async function enquireName(
-  { transfers, call }: Context,
-  { bankCode, accountNumber }: TransferAccount,
-  signal: AbortSignal,
-): Promise<NameEnquiry> {
-  const response = await call(
-    'POST',
-    transfers.transferEnquiryPath,
-    { bankCode, accountNumber },
-    signal,
-  )
+function toName(accountNumber: string, response: SafeHavenResponse): NameEnquiry {
   const { cause } = response
   if (response.kind === 'refused' && response.body && NO_ACCOUNT_TEXT.test(cause)) {
     return { kind: 'not found', cause }
   }
-  if (response.kind !== 'success') {
-    return { kind: 'unavailable', cause, ...(response.kind === 'denied' && DENIED) }
-  }
+  if (response.kind !== 'success') return failure('unavailable', response)
   const fields = fieldsOf(response.body['data']) ?? {}
   const code = textOf(fields, 'responseCode')
   if (code === NIP_INVALID_ACCOUNT) return { kind: 'not found', cause: `responseCode ${code}` }
@@ -97,19 +120,9 @@ async function enquireName(
   return { kind: 'found', accountName, enquiryReference }
 }
 
-async function send(
-  context: Context,
-  order: TransferOrder,
-  signal: AbortSignal,
-): Promise<SendResult> {
-  const { transfers, call } = context
-  const enquiry = await enquiryOf(context, order, signal)
-  if (enquiry.kind === 'not found') {
-    return { kind: 'failed', cause: enquiry.cause, reason: 'beneficiary_rejected' }
-  }
-  if (enquiry.kind === 'unavailable') return { ...enquiry, kind: 'not sent' }
-  const fields = {
-    nameEnquiryReference: enquiry.enquiryReference,
+function transferFields(order: TransferOrder, transfers: SafeHavenTransferSettings): BankFields {
+  return {
+    nameEnquiryReference: order.enquiryReference,
     debitAccountNumber: transfers.transferAccount,
     beneficiaryBankCode: order.beneficiary.bankCode,
     beneficiaryAccountNumber: order.beneficiary.accountNumber,
@@ -118,32 +131,19 @@ async function send(
     narration: order.narration,
     paymentReference: order.reference,
   }
-  const response = await call('POST', transfers.transfersPath, fields, signal)
-  const { cause } = response
+}
+
+function toSent(order: TransferOrder, response: SafeHavenResponse): SendResult {
   if (response.kind === 'success') return stateOf(order, fieldsOf(response.body['data']) ?? {})
   if (response.kind === 'refused') return toRefusal(order, response)
-  if (response.kind === 'unreached') return { kind: 'not sent', cause }
-  if (response.kind === 'denied') {
-    return { kind: response.sent ? 'unknown' : 'not sent', cause, ...DENIED }
-  }
-  return { kind: 'unknown', cause }
+  const isUnsent = response.kind === 'unreached' || (response.kind === 'denied' && !response.sent)
+  return failure(isUnsent ? 'not sent' : 'unknown', response)
 }
 
-/** An order without an enquiry gets one now. */
-async function enquiryOf(
-  context: Context,
-  { beneficiary, enquiryReference }: TransferOrder,
-  signal: AbortSignal,
-): Promise<NameEnquiry> {
-  return enquiryReference === ''
-    ? enquireName(context, beneficiary, signal)
-    : { kind: 'found', accountName: beneficiary.accountName, enquiryReference }
-}
-
-/** Codes of a request that was not acceptable. Others, such as 409 and 429, do not settle anything. */
+/** HTTP codes for an unacceptable request. Other codes, such as 409 and 429, prove nothing about the transfer. */
 const UNACCEPTABLE = [400, 402, 404, 422]
 
-/** A refusal is final only if Safe Haven itself states a cause that leaves nothing open. */
+/** A refusal is final only if Safe Haven itself states a cause by which the transfer cannot have been made. */
 function toRefusal(
   order: TransferOrder,
   { code, cause, body }: Extract<SafeHavenResponse, { kind: 'refused' }>,
@@ -153,15 +153,13 @@ function toRefusal(
   const text = cause.slice(String(code).length)
   const isStated = body !== undefined && text !== '' && UNACCEPTABLE.includes(code)
   if (!isStated || leavesOpen(text)) return { kind: 'unknown', cause }
-  const reason = reasonOfText(text)
+  const reason = reasonOfText(text, order)
   // "402 Request Failed" is documented for valid requests, without a cause.
   if (code === 402 && reason !== 'insufficient_float') return { kind: 'unknown', cause }
   return { kind: 'failed', cause, reason }
 }
 
-const FAILED = ['failed', 'declined', 'rejected', 'cancelled', 'canceled']
-
-/** Reads a transfer out of an account, as in responses, in requeries and in the list. */
+/** Reads an outgoing transfer. Responses, status queries and the list have the same form. */
 function stateOf(order: TransferOrder, fields: BankFields): TransferState {
   const direction = textOf(fields, 'type').toLowerCase()
   const difference =
@@ -172,127 +170,49 @@ function stateOf(order: TransferOrder, fields: BankFields): TransferState {
           accountNumber: textOf(fields, 'creditAccountNumber'),
         })
       : 'the response is about an inward transfer'
-  return difference === undefined ? statusOf(fields) : { kind: 'unknown', cause: difference }
+  return difference === undefined ? statusOf(fields, order) : { kind: 'unknown', cause: difference }
 }
 
-function statusOf(fields: BankFields): TransferState {
+function statusOf(fields: BankFields, order = { narration: '' }): TransferState {
   const status = plainText(textOf(fields, 'status'), 40)
   const code = plainText(textOf(fields, 'responseCode'), 10)
   const message = plainText(textOf(fields, 'responseMessage'), 200)
   const cause = `status "${status}", responseCode "${code}" ${message}`.trim()
   const word = status.toLowerCase()
-  // The flag of notifications is a text at times.
+  // The flag is sometimes a string in notifications.
   const isReversed = word === 'reversed' || String(fields['isReversed']) === 'true'
-  if (isReversed && !FAILED.includes(word)) return { kind: 'returned', cause }
+  if (isReversed && !FAILED_STATUSES.includes(word)) return { kind: 'returned', cause }
   if (word === 'completed' && ['', APPROVED].includes(code)) {
     const sessionId = textOf(fields, 'sessionId')
     return { kind: 'paid', sessionId: isId(sessionId) ? sessionId : '' }
   }
-  if (FAILED.includes(word)) {
-    // Unless the debit was reversed, such a code contradicts the failure.
+  if (FAILED_STATUSES.includes(word)) {
+    // Such a code contradicts the failure, unless the debit was reversed.
     if (isOpenCode(code) && !isReversed) return { kind: 'unknown', cause }
     const read = readNipCode(code, cause)
-    return read.kind === 'failed' ? read : { kind: 'failed', cause, reason: reasonOfText(message) }
+    return read.kind === 'failed'
+      ? read
+      : { kind: 'failed', cause, reason: reasonOfText(message, order) }
   }
-  // A bare acceptance: the bank has queued the transfer.
+  // Without a status, only `queued` shows that the bank has accepted the transfer.
   if (word === '' && fields['queued'] !== true) return { kind: 'unknown', cause }
   return { kind: word === 'completed' ? 'unknown' : 'pending', cause }
 }
 
-function isId(text: string): boolean {
-  return /^[A-Za-z0-9_-]{1,64}$/.test(text)
-}
-
-/**
- * Asks by our reference, as public integrations do; the bank documents only session ids, which are
- * lost with a response. A status that is not found may mean that, so the list of transfers decides.
- */
-async function find(
-  context: Context,
-  order: TransferOrder,
-  signal: AbortSignal,
-): Promise<FoundTransfer> {
-  const { settings, call } = context
-  const asked = { paymentReference: order.reference }
-  const response = await call('POST', settings.transferStatusPath, asked, signal)
-  if (response.kind === 'success') return stateOf(order, fieldsOf(response.body['data']) ?? {})
-  if (response.kind === 'refused' && response.body && [400, 404].includes(response.code)) {
-    return findInList(context, order, signal)
-  }
-  const { cause } = response
-  return { kind: 'unknown', cause, ...(response.kind === 'denied' && DENIED) }
-}
-
 const PAGE_SIZE = 100
 
-/** More pages than a search reads. */
-const SEARCHED_PAGES_MAX = 20
-
-/**
- * Searches the list from the day before the enquiry, which precedes the transfer, so that a transfer
- * that is not in it was not made. It is not filtered by direction: the bank does not document the words.
- */
-async function findInList(
-  context: Context,
-  order: TransferOrder,
-  signal: AbortSignal,
-): Promise<FoundTransfer> {
-  const nowMs = context.clock.now()
-  const enquiredMs = order.searchFromMs ?? timeOfSession(order.enquiryReference, nowMs)
-  if (enquiredMs === undefined) {
-    return { kind: 'unknown', cause: 'Safe Haven does not find the reference' }
-  }
-  let isComplete = true
-  for (let page = 0; page < SEARCHED_PAGES_MAX; page++) {
-    const read = await readPage(context, { fromMs: enquiredMs, toMs: nowMs, page }, signal)
-    if (read.kind !== 'page') {
-      return { kind: 'unknown', cause: read.cause, ...(read.kind === 'denied' && DENIED) }
-    }
-    const found = read.entries.find(
-      (entry) => textOf(entry, 'paymentReference') === order.reference,
-    )
-    if (found) return stateOf(order, found)
-    isComplete &&= read.entries.every((entry) => textOf(entry, 'paymentReference') !== '')
-    if (!read.hasMore) {
-      return isComplete
-        ? { kind: 'not found', cause: 'not in the list of transfers of Safe Haven' }
-        : { kind: 'unknown', cause: 'the list of Safe Haven has transfers without a reference' }
-    }
-  }
-  return { kind: 'unknown', cause: 'Safe Haven lists too many transfers to search' }
-}
-
-/**
- * The time in an interbank session id: `090286` `YYMMDDhhmmss` and 12 more digits. A zone is not
- * certain, which the day around each period covers.
- */
-function timeOfSession(sessionId: string, nowMs: number): number | undefined {
-  const digits = /^\d{6}(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)(\d\d)\d{12}$/.exec(sessionId)
-  if (!digits) return undefined
-  const [, year, month, day, hour, minute, second] = digits
-  const atMs = Date.parse(`20${year}-${month}-${day}T${hour}:${minute}:${second}Z`)
-  const isPlausible = atMs > nowMs - 400 * DAY_MS && atMs < nowMs + DAY_MS
-  return isPlausible ? atMs : undefined
-}
-
-type Page =
-  | { readonly kind: 'page'; readonly entries: readonly BankFields[]; readonly hasMore: boolean }
-  | { readonly kind: 'denied' | 'unread'; readonly cause: string; readonly sent: boolean }
-
-/** Reads a page of the account's transfers. Dates are whole days; a day more on each side is read. */
-async function readPage(
-  { transfers, call }: Context,
-  { fromMs, toMs, page }: { readonly fromMs: number; readonly toMs: number; readonly page: number },
-  signal: AbortSignal,
-): Promise<Page> {
-  const query = new URLSearchParams({
+/** The bank filters by whole days; one more day is read on each side. */
+function pageQuery({ fromMs, toMs, page }: Part, transfers: SafeHavenTransferSettings) {
+  return new URLSearchParams({
     accountId: transfers.transferAccountId,
     page: String(page),
     limit: String(PAGE_SIZE),
     fromDate: dateOf(fromMs - DAY_MS),
     toDate: dateOf(toMs + DAY_MS),
   })
-  const response = await call('GET', `${transfers.transfersPath}?${query}`, undefined, signal)
+}
+
+function toPage({ page }: Part, response: SafeHavenResponse): Page {
   if (response.kind !== 'success') {
     const kind = response.kind === 'denied' ? 'denied' : 'unread'
     return { kind, cause: response.cause, sent: response.kind !== 'unreached' }
@@ -303,27 +223,20 @@ async function readPage(
     return { kind: 'unread', cause: 'the response of Safe Haven has no list', sent: true }
   }
   const pages = pagesOf(response.body)
-  const hasMore = pages === undefined ? entries.length >= PAGE_SIZE : page + 1 < pages
-  return { kind: 'page', entries, hasMore: hasMore && entries.length > 0 }
+  // Without a number of pages, only an empty one is the last: the bank may list fewer a page than it was asked for.
+  const hasMore = entries.length > 0 && (pages === undefined || page + 1 < pages)
+  return { kind: 'page', entries, hasMore }
 }
 
 function dateOf(epochMs: number): string {
   return new Date(epochMs).toISOString().slice(0, 'YYYY-MM-DD'.length)
 }
 
-/** More pages than any period has: bounds the listing if the bank repeats pages. */
+/** More pages than any period has. Ends the listing if the bank repeats pages. */
 const LISTED_PAGES_MAX = 1_000
 
-type Listing = Parameters<NonNullable<TransferConnector['listTransfers']>>[0]
-
 /** @throws BankUnreachableError */
-async function listTransfers(
-  context: Context,
-  { fromMs, toMs, page }: Listing,
-  signal: AbortSignal,
-) {
-  const number = Number(page ?? 0)
-  const read = await readPage(context, { fromMs, toMs, page: number }, signal)
+function toListing({ fromMs, toMs, page }: Part, read: Page, warn: (text: string) => void) {
   if (read.kind !== 'page') {
     const text = `Safe Haven did not list transfers: ${read.cause}`
     throw read.kind === 'denied'
@@ -333,11 +246,11 @@ async function listTransfers(
   const lines = read.entries.flatMap((entry): OutgoingLine[] => {
     if (textOf(entry, 'type').toLowerCase() !== 'outwards') return []
     const line = readLine(entry)
-    if (line === undefined) context.warn?.('skipped a malformed transfer in a list of Safe Haven')
+    if (line === undefined) warn('skipped a malformed transfer in a list of Safe Haven')
     return line && line.atMs >= fromMs && line.atMs < toMs ? [line] : []
   })
-  const hasMore = read.hasMore && number + 1 < LISTED_PAGES_MAX
-  return { lines, next: hasMore ? String(number + 1) : undefined }
+  const hasMore = read.hasMore && page + 1 < LISTED_PAGES_MAX
+  return { lines, next: hasMore ? String(page + 1) : undefined }
 }
 
 function readLine(fields: BankFields): OutgoingLine | undefined {
@@ -352,17 +265,12 @@ function readLine(fields: BankFields): OutgoingLine | undefined {
     amountMinor,
     accountNumber: plainText(textOf(fields, 'creditAccountNumber'), 40),
     atMs,
-    // What is not clear is not finished.
+    // A transfer whose state is unclear counts as pending.
     state: state === 'unknown' ? 'pending' : state,
   }
 }
 
-async function readFloat(
-  { settings, transfers, call }: Context,
-  signal: AbortSignal,
-): Promise<FloatReading> {
-  const path = `${settings.accountsPath}/${transfers.transferAccountId}`
-  const response = await call('GET', path, undefined, signal)
+function toFloat(transfers: SafeHavenTransferSettings, response: SafeHavenResponse): FloatReading {
   if (response.kind !== 'success') return { kind: 'unavailable', cause: response.cause }
   const fields = fieldsOf(response.body['data']) ?? {}
   if (![transfers.transferAccount, ''].includes(textOf(fields, 'accountNumber'))) {

@@ -1,7 +1,6 @@
 import { styleText } from 'node:util'
 import type { Command } from 'commander'
-import { encryptedTables } from '../../app/encrypted-tables.ts'
-import { partitionedTables } from '../../app/partitioned-tables.ts'
+import { encryptedTables, partitionedTables } from '../../app/tables.ts'
 import { VERSION } from '../../app/version.ts'
 import type { Config } from '../../config/config.ts'
 import { withEnvFile } from '../../config/env-file.ts'
@@ -33,12 +32,11 @@ import type { Area, Finding, Level } from '../../doctor/finding.ts'
 import { measureDatabase } from '../../doctor/measure-database.ts'
 import { hasListener, type OwnServers, ownServers } from '../../doctor/own-servers.ts'
 import type { Database } from '../../postgres/orm.ts'
-import { EXIT, Failure } from '../failure.ts'
 import { findService, withProfile } from '../find-service.ts'
-import { counted, jsonText, note, print, visible } from '../output.ts'
+import { counted, EXIT, Failure, jsonText, note, print, visible } from '../output.ts'
 import { readTlsOptions } from '../tls.ts'
 import { describeNoun, local } from '../verb.ts'
-import { ENV_FILE, type EnvFileOption, openEnvFile } from './env-file.ts'
+import { ENV_FILE, type EnvFileOption, openEnvFile } from './config.ts'
 import { withDatabase } from './open-database.ts'
 
 interface DoctorOptions extends EnvFileOption {
@@ -77,7 +75,7 @@ async function runChecks({
   measure = false,
   ...options
 }: DoctorOptions): Promise<void> {
-  // A profile stands for a service elsewhere, whose settings and database are not here.
+  // A profile names a service on another machine, so its settings and database cannot be checked here.
   if (serviceProfile !== undefined) {
     const env = withProfile({ serviceProfile, ...(serviceUrl && { serviceUrl }) }, process.env)
     const findings = await guard('Service', () => findAndCheckService(undefined, undefined, env))
@@ -157,7 +155,7 @@ async function findAndCheckService(
   env: NodeJS.ProcessEnv,
 ): Promise<readonly Finding[]> {
   const isGiven = serviceUrl !== undefined || settingText(env, 'INFLOW_GRPC_URL') !== undefined
-  // The data folder may have the credentials of an earlier, embedded service.
+  // The data folder may contain the credentials of an earlier, embedded service.
   if (!isGiven && config?.databaseUrl !== undefined) {
     const own = ownServers(config)
     return checkService(own && (await hasListener(own)) ? ownService(own, config, env) : undefined)
@@ -175,7 +173,7 @@ async function findAndCheckService(
   }
 }
 
-/** With TLS_CLIENT_CA, the gRPC server responds to clients with a certificate only. */
+/** With TLS_CLIENT_CA, the gRPC server accepts only clients with a certificate. */
 function ownService(own: OwnServers, config: Config, env: NodeJS.ProcessEnv) {
   const { cert, key } = readTlsOptions(env)
   const tls = { ...own.tls, cert, key }

@@ -4,12 +4,11 @@ import { timestampNow } from '@bufbuild/protobuf/wkt'
 import { type Command, InvalidArgumentError } from 'commander'
 import { BANK_CODES } from '../../banks/bank.ts'
 import { type FakeBanks, startFakeBanks } from '../../banks/fake/start-fake-banks.ts'
-import { EXIT, Failure } from '../failure.ts'
 import { localTime, numberFrom } from '../options.ts'
-import { print, visible } from '../output.ts'
+import { EXIT, Failure, print, visible } from '../output.ts'
 import { describeNoun, local } from '../verb.ts'
 
-// Not --env-file: node takes that option for itself, wherever it stands.
+// The option is not called --env-file, because node takes that option for itself in any position.
 const HELP = `
   --port <number>  first of four consecutive ports; 0 picks free ports (default: 9101)
   --service-http <url>  HTTP address of the service (default: http://127.0.0.1:8080)
@@ -78,7 +77,7 @@ const printedSettings = (settings: string) =>
 
 const settingsFileHelp = (path: string) =>
   `The settings for the service are in ${path}. Start it in another terminal:\n\n` +
-  // Without a slash, sh and zsh look for the file in PATH.
+  // Without a slash, sh and zsh would search for the file in PATH.
   `set -a; . ${path.includes('/') ? path : `./${path}`}; set +a; npm start\n`
 
 function paymentHelp(banks: FakeBanks): string {

@@ -7,25 +7,25 @@ import { CreateBusinessRequestSchema } from '../../../gen/inflow/business/v1/bus
 import {
   type GeneratedKeys,
   generateKeys,
+  type Initialized,
+  initialize,
   settingLines,
   writeNewSettings,
-} from '../../app/choose-keys.ts'
-import { type Initialized, initialize } from '../../app/initialize.ts'
+} from '../../app/initialize.ts'
 import type { Config } from '../../config/config.ts'
 import { type EnvFile, readEnvFile, withEnvFile } from '../../config/env-file.ts'
 import { listSettings } from '../../config/setting-table.ts'
 import { secretText, settingText } from '../../config/settings.ts'
 import { MasterKeyError } from '../../crypto/check-master-key.ts'
 import { createEncrypter, type Encrypter } from '../../crypto/encryption.ts'
-import { listKeyIds } from '../../crypto/key-status.ts'
-import { checkNewDatabase, type NewDatabase } from '../../doctor/check-new-database.ts'
+import { listKeyIds } from '../../crypto/key-rotation.ts'
+import { checkNewDatabase, type NewDatabase } from '../../doctor/check-database.ts'
 import type { Finding } from '../../doctor/finding.ts'
 import { migrate } from '../../postgres/migrate.ts'
 import type { Database } from '../../postgres/orm.ts'
-import { EXIT, Failure } from '../failure.ts'
-import { jsonText, note, print, visible } from '../output.ts'
+import { EXIT, Failure, jsonText, note, print, visible } from '../output.ts'
 import { describeNoun, local } from '../verb.ts'
-import { ENV_FILE, type EnvFileOption, environmentOf, settingsOf } from './env-file.ts'
+import { ENV_FILE, type EnvFileOption, environmentOf, settingsOf } from './config.ts'
 import { commandLineActor, withDatabase } from './open-database.ts'
 
 interface InitOptions extends EnvFileOption {
@@ -102,7 +102,7 @@ async function run(options: InitOptions): Promise<void> {
 function firstBusiness({ business: name, alias = '', key }: InitOptions) {
   if (name === undefined) return undefined
   const request = create(CreateBusinessRequestSchema, { name: name.trim(), alias: alias.trim() })
-  // Patterns come from the contract.
+  // The patterns come from the contract, so JavaScript's RegExp is safe.
   const validator = createValidator({
     regexMatch: (pattern, text) => new RegExp(pattern, 'u').test(text),
   })
@@ -115,7 +115,7 @@ function firstBusiness({ business: name, alias = '', key }: InitOptions) {
   return { name: request.name, alias: request.alias, live: key === 'live' }
 }
 
-/** What fails is printed; a risk to durability does not stop a first start, as `doctor` keeps reporting it. */
+/** Prints failed findings, and refuses an unfit database. Durability risks are allowed, because `doctor` reports them. */
 function refuseUnfit(findings: readonly Finding[], json: boolean): void {
   const isDurability = ({ found }: Finding) =>
     /^(fsync|full_page_writes|synchronous_commit)/.test(found)
@@ -138,7 +138,7 @@ async function isUsed({ orm }: Database, { pending }: NewDatabase): Promise<bool
   return pending.length === 0 && (await listKeyIds(orm)).length > 0
 }
 
-/** A service's role may not alter tables, if there are two roles. */
+/** Fails if migrations are pending and this role cannot run them, as with two database roles. */
 function refuseForeignMigration({ pending, mayMigrate, role }: NewDatabase, config: Config): void {
   if (pending.length === 0 || (mayMigrate && config.migrate)) return
   const why = mayMigrate ? 'MIGRATE is off' : `the role ${role} may not create or alter tables`
@@ -148,7 +148,7 @@ function refuseForeignMigration({ pending, mayMigrate, role }: NewDatabase, conf
   ])
 }
 
-/** Shows what is generated before anything is encrypted with it. */
+/** Prints the generated keys before anything is encrypted with them. */
 function printKeys(generated: GeneratedKeys, json: boolean): void {
   const names = Object.keys(generated).join(' and ')
   if (names === '') return
@@ -156,13 +156,13 @@ function printKeys(generated: GeneratedKeys, json: boolean): void {
   print(`# Keep these settings: they are shown only once.\n${settingLines({ ...generated })}`)
 }
 
-/** What a service needs to reach the database, and to read what is encrypted in it. */
+/** The settings that a service needs to reach the database, and to decrypt its columns. */
 const KEPT = /^(DATABASE_|MASTER_KEY|ADMIN_TOKEN)/
 
 /**
- * Writes the settings that every instance needs, wherever they come from, before anything is encrypted with them.
+ * Writes the settings that every instance needs, from all sources, before anything is encrypted with the keys.
  *
- * @param file that exists already
+ * @param file the settings of the file, if it already exists
  */
 async function writeSettings(
   path: string,
@@ -174,7 +174,7 @@ async function writeSettings(
     const text = settingText(env, name)
     if (text !== undefined) settings[name] = text
     const secretFile = secret ? settingText(env, `${name}_FILE`) : undefined
-    // The service starts in another folder.
+    // Absolute, because the service may start in another folder.
     if (secretFile !== undefined) settings[`${name}_FILE`] = resolve(secretFile)
   }
   if (file !== undefined) {
@@ -184,7 +184,7 @@ async function writeSettings(
     if (lacking.length === 0) return
     throw new Failure(
       EXIT.refused,
-      `${path} exists without the present ${lacking.join(', ')}, and is never overwritten: add them, or name another file`,
+      `${path} exists without the current ${lacking.join(', ')}, and is never overwritten: add them, or name another file`,
     )
   }
   await writeNewSettings(path, settings).catch(({ message }: Error) => {
@@ -205,7 +205,7 @@ async function begin(
   }
 }
 
-/** What a first start found and made. */
+/** The result of a first start. */
 interface InitReport extends Initialized {
   readonly findings: readonly Finding[]
   /** Names of the migrations that ran. */

@@ -1,6 +1,6 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { Command } from 'commander'
-import { encryptedTables } from '../../app/encrypted-tables.ts'
+import { encryptedTables } from '../../app/tables.ts'
 import { appendAudit } from '../../auth/audit/append-audit-entry.ts'
 import { beginAuditLog } from '../../auth/audit/export-audit-head.ts'
 import {
@@ -11,21 +11,22 @@ import {
 } from '../../crypto/check-master-key.ts'
 import { createEncrypter, type Encrypter } from '../../crypto/encryption.ts'
 import { dropPreviousKeys, readKeyFiles, replaceKeyFile } from '../../crypto/key-files.ts'
+import { listInstances } from '../../crypto/key-heartbeat.ts'
 import {
   deleteRemovableKeys,
   type KeyStatus,
   listInstancesWithoutKey,
+  type ReEncryptionResult,
   readKeyStatus,
-} from '../../crypto/key-status.ts'
-import { type ReEncryptionResult, reEncrypt } from '../../crypto/re-encrypt.ts'
+  reEncrypt,
+} from '../../crypto/key-rotation.ts'
 import { inTransaction } from '../../postgres/in-transaction.ts'
 import type { Database } from '../../postgres/orm.ts'
 import { confirm, YES } from '../confirm.ts'
-import { EXIT, Failure } from '../failure.ts'
-import { type Column, jsonText, note, print, table } from '../output.ts'
+import { type Column, EXIT, Failure, jsonText, note, print, table } from '../output.ts'
 import { commandProgress } from '../progress.ts'
 import { addVerbs, local } from '../verb.ts'
-import { ENV_FILE, type EnvFileOption, environmentOf, settingsOf } from './env-file.ts'
+import { ENV_FILE, type EnvFileOption, environmentOf, settingsOf } from './config.ts'
 import { commandLineActor, withDatabase } from './open-database.ts'
 
 interface Options extends EnvFileOption {
@@ -102,7 +103,7 @@ function roleOf({ keyId, current, known, removable }: KeyStatus): string {
   return known ? 'earlier' : 'UNKNOWN HERE'
 }
 
-/** @throws Failure when a key other than the current one is still in use */
+/** @throws Failure if a key other than the current one is still in use */
 function requireOnlyCurrent(keys: readonly KeyStatus[]): void {
   const stale = keys.filter(({ current, values }) => !current && Object.keys(values).length > 0)
   if (stale.length > 0) {
@@ -121,7 +122,7 @@ function requireOnlyCurrent(keys: readonly KeyStatus[]): void {
   }
 }
 
-/** How long a running service has to read the new key from its data folder. */
+/** How long a running service may take to read the new key from its data folder. */
 const KEY_READ_MS = 60_000
 const POLL_MS = 500
 
@@ -132,13 +133,13 @@ const UNDEFINED_TABLE = '42P01'
 interface Keys {
   readonly database: Database
   readonly encrypter: Encrypter
-  /** The folder of the key files; undefined: the keys are settings. */
+  /** The folder of the key files; undefined: the keys are in the settings. */
   readonly folder: string | undefined
   /** Whether no service has used the database yet. */
   readonly unused: boolean
 }
 
-/** @throws Failure when a setting is invalid, or the keys do not match the database */
+/** @throws Failure if a setting is invalid, or the keys do not match the database */
 async function withKeys<Result>(
   env: NodeJS.ProcessEnv,
   use: (keys: Keys) => Promise<Result>,
@@ -170,7 +171,7 @@ function readKeys({ database, encrypter }: Keys): Promise<KeyStatus[]> {
  * Re-encrypts everything with the current key, and unregisters earlier keys that are no longer
  * needed. If the keys are files, it first creates a new key, unless a rotation was interrupted.
  *
- * @param confirmed called with the folder before its key is replaced; throws unless that is wanted
+ * @param confirmed called with the folder before its key is replaced; throws unless the operator confirms
  */
 function rotateMasterKey(
   env: NodeJS.ProcessEnv,
@@ -189,13 +190,15 @@ function rotateMasterKey(
     }
     note(`Re-encrypting everything with the key ${encrypter.keyId}.`)
     if (unused) await beginAuditLog(durablePool, encrypter)
-    // From now on, an instance that lacks the key does not start.
+    // After this, an instance without the key does not start.
     const registered = await registerMasterKey(orm, encrypter)
     await waitForInstances(keys).catch(async (error: unknown) => {
-      // The key has encrypted nothing: instances that lack it keep running, and may restart.
+      // The key has not encrypted anything: instances without it continue to run, and can restart.
       if (registered) await unregisterMasterKey(orm, encrypter)
       throw error
     })
+    // The operator, not this command, removes keys that are in the settings, and restarts the instances for that.
+    if (folder !== undefined) await waitForWriters(keys)
     await recordRotation(keys)
     const progress = commandProgress(json)
     const result = await reEncrypt(encryptedTables(database), encrypter, ({ table, ...each }) =>
@@ -212,7 +215,7 @@ function rotateMasterKey(
   })
 }
 
-/** Records that a rotation begins, so that one that is interrupted is recorded too. */
+/** Records the beginning of a rotation, so that an interrupted rotation is recorded too. */
 function recordRotation({ database, encrypter }: Keys): Promise<void> {
   const { keyId: targetId, knownKeyIds } = encrypter
   return inTransaction(database.durablePool, (client) =>
@@ -224,7 +227,7 @@ function recordRotation({ database, encrypter }: Keys): Promise<void> {
   )
 }
 
-/** Waits until every running instance knows the current key, as it must decrypt with it. */
+/** Waits until every running instance knows the current key, which it needs to decrypt. */
 async function waitForInstances({ database, encrypter, folder }: Keys): Promise<void> {
   const endMs = performance.now() + (folder === undefined ? 0 : KEY_READ_MS)
   let notified = false
@@ -240,6 +243,44 @@ async function waitForInstances({ database, encrypter, folder }: Keys): Promise<
     }
     if (!notified) note('Waiting for the running service to read the key.')
     notified = true
+    await wait(POLL_MS)
+  }
+}
+
+/**
+ * How long a value may take from its encryption to the first write of its transaction: a caller waits for another one for up to
+ * 20 s, and then for its batch for 12 s, or for a connection and a lock for 35 s.
+ */
+const WRITTEN_MS = 40_000
+
+/** How long the transactions that are open then may take. */
+const COMMITTED_MS = 60_000
+
+/**
+ * Waits until everything that was encrypted before the instances read the current key is committed or lost. Otherwise it
+ * could be committed after the previous key was removed.
+ */
+async function waitForWriters({ database: { orm, durablePool } }: Keys): Promise<void> {
+  if ((await listInstances(orm)).length > 0) {
+    note(`Waiting ${WRITTEN_MS / 1_000} s until the service has written what it encrypted before.`)
+    await wait(WRITTEN_MS)
+  }
+  const { rows: begun } = await durablePool.query<{ xid: string }>(
+    'select pg_snapshot_xmax(pg_current_snapshot())::text as xid',
+  )
+  const endMs = performance.now() + COMMITTED_MS
+  for (;;) {
+    const { rowCount } = await durablePool.query(
+      'select where pg_snapshot_xmin(pg_current_snapshot()) >= $1::xid8',
+      [begun[0]?.xid],
+    )
+    if (rowCount === 1) return
+    if (performance.now() > endMs) {
+      const text = 'an older transaction is still open in this PostgreSQL cluster'
+      throw new Failure(EXIT.refused, text, [
+        'find it in pg_stat_activity by backend_xid, end it, and run `inflow master-key rotate` again',
+      ])
+    }
     await wait(POLL_MS)
   }
 }

@@ -2,10 +2,9 @@ import type { Command } from 'commander'
 import { withEnvFile } from '../../config/env-file.ts'
 import { missingDatabase } from '../../config/start-settings.ts'
 import { migrate as migrateUp, readMigrations } from '../../postgres/migrate.ts'
-import { EXIT, Failure } from '../failure.ts'
-import { jsonText, note, print, table } from '../output.ts'
+import { EXIT, Failure, jsonText, note, print, table } from '../output.ts'
 import { addVerbs, local } from '../verb.ts'
-import { ENV_FILE, type EnvFileOption, environmentOf, openEnvFile } from './env-file.ts'
+import { ENV_FILE, type EnvFileOption, environmentOf, openEnvFile } from './config.ts'
 import { withDatabase } from './open-database.ts'
 
 interface Options extends EnvFileOption {

@@ -6,15 +6,13 @@ import type { AuditKeys } from '../../auth/audit/audit-hash.ts'
 import type { Actor } from '../../auth/caller.ts'
 import { secretText } from '../../config/settings.ts'
 import { exitOnSignals } from '../../postgres/embedded/exit-on-signals.ts'
-import { isRetryable } from '../../postgres/is-retryable.ts'
-import { missingDatabase } from '../../postgres/missing-database.ts'
+import { isRetryable, missingDatabase } from '../../postgres/is-retryable.ts'
 import { type Database, openDatabase, type PoolerOptions } from '../../postgres/orm.ts'
-import { EXIT, Failure } from '../failure.ts'
-import { note } from '../output.ts'
+import { EXIT, Failure, note } from '../output.ts'
 
 /**
- * Opens the database of the service, runs `use`, and closes it again. Starts the embedded database
- * unless a service runs it already.
+ * Opens the database of the service, runs `use`, and closes the database again. Starts the embedded database
+ * unless a service already runs it.
  */
 export async function withDatabase<Result>(
   env: NodeJS.ProcessEnv,
@@ -77,7 +75,7 @@ async function withUrl<Result>(
   }
   let database: Database | undefined
   try {
-    // One connection holds the migration lock, and the other migrates.
+    // Two connections: one holds the migration lock, and the other migrates.
     database = await openDatabase(url, ENTITIES, { connectionsMax: 2, ...pooler })
     return await use(database)
   } catch (error) {
@@ -91,7 +89,7 @@ async function withUrl<Result>(
   }
 }
 
-/** Who runs this command, for the audit entries of commands that work on the database itself. */
+/** The actor of audit entries for commands that work on the database itself: the user who runs the command. */
 export function commandLineActor(auditKeys: AuditKeys): Actor {
   const name = `${userName()}@${hostname()}`
   return { kind: 'command_line', id: '', name, address: '', requestId: '', auditKeys }
@@ -101,7 +99,7 @@ function userName(): string {
   try {
     return userInfo().username
   } catch {
-    // A container may run as a user without a name.
+    // In a container, the user may have no name.
     return `uid ${process.getuid?.()}`
   }
 }

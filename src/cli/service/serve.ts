@@ -1,11 +1,10 @@
 import type { Command } from 'commander'
 import { ConfigError, readConfig } from '../../config/config.ts'
 import { get, type OwnTls, ownServers } from '../../doctor/own-servers.ts'
-import { EXIT, Failure } from '../failure.ts'
 import { findService } from '../find-service.ts'
-import { print } from '../output.ts'
+import { EXIT, Failure, print } from '../output.ts'
 import { describeNoun, local } from '../verb.ts'
-import { ENV_FILE, type EnvFileOption, environmentOf } from './env-file.ts'
+import { ENV_FILE, type EnvFileOption, environmentOf } from './config.ts'
 
 const SERVE_HELP = `
   ${ENV_FILE}
@@ -26,7 +25,7 @@ interface HealthOptions extends EnvFileOption {
   readonly ready?: boolean
 }
 
-/** Below the time-out that orchestrators give a check, so that the reason is printed. */
+/** Shorter than the time-out of an orchestrator's check, so that the reason is printed. */
 const RESPONSE_TIMEOUT_MS = 2_500
 
 const HEALTH_HELP = `
@@ -64,7 +63,7 @@ function findServer(env: NodeJS.ProcessEnv): { readonly url: string; readonly tl
     const { opsUrl = '' } = findService({ token: '-' }, { DATA_DIR: config.dataDir })
     return { url: opsUrl, tls: {} }
   } catch (error) {
-    // Any exit code but 1 has a meaning of its own for some engines.
+    // For some container engines, exit codes other than 1 have a special meaning.
     const faults = error instanceof ConfigError ? error.faults : [(error as Error).message]
     throw new Failure(EXIT.refused, faults[0] ?? '', faults.slice(1))
   }

@@ -1,7 +1,7 @@
 /**
- * Makes the npm package for other projects, in `dist/client` or the given folder: the client, the contract and
- * the command, compiled, as Node does not run TypeScript under node_modules. `tsc` writes modules, types and source maps;
- * a bundle would need a second tool, and hide the licences and updates of what it contains.
+ * Builds the npm package for other projects in `dist/client` or the given folder: the client, the contract and the command.
+ * They are compiled, because Node does not run TypeScript under node_modules. `tsc` writes modules, types and source maps;
+ * a bundle would need a second tool, and hide the licences and updates of its dependencies.
  */
 import { spawnSync } from 'node:child_process'
 import {
@@ -20,10 +20,10 @@ import root from '../../../package.json' with { type: 'json' }
 const ROOT = join(import.meta.dirname, '../../..')
 const DIST = resolve(process.argv[2] ?? join(ROOT, 'dist/client'))
 
-/** In a scope of the project, which others cannot publish in once it is registered. */
+/** The name is in a scope of the project: after the scope is registered, only the project can publish in it. */
 const NAME = '@inflow-payments/client'
 
-/** Modules are emitted where their sources are. */
+/** The entry points of the package. Compiled modules have the same paths as their sources. */
 const ENTRIES = {
   './subscribe': 'src/client/subscribe',
   './webhooks': 'src/client/verify-webhook',
@@ -31,7 +31,7 @@ const ENTRIES = {
 }
 const COMMAND = 'src/cli/installed.js'
 
-/** The oldest that has `import.meta.dirname` and `util.styleText`. */
+/** The oldest Node that has `import.meta.dirname` and `util.styleText`. */
 const NODE = '>=20.12'
 
 rmSync(DIST, { recursive: true, force: true })
@@ -44,15 +44,15 @@ if (compiled.status !== 0) process.exit(1)
 
 const emitted = readdirSync(DIST, { recursive: true, encoding: 'utf8' })
 for (const file of emitted) {
-  // The command is not imported, and generated code is not debugged by its source.
+  // The command is not imported, so it needs no types; generated code needs no source maps.
   if (/^src\/cli\/.*\.d\.ts$|^gen\/.*\.map$/.test(file)) rmSync(join(DIST, file))
   else if (/^gen\/.*\.js$/.test(file)) rewrite(file, /^\/\/# sourceMappingURL=.*\n?/m, '')
-  // Every release of TypeScript resolves this form.
+  // All releases of TypeScript resolve imports in this form.
   else if (file.endsWith('.d.ts'))
     rewrite(file, /((?:from |import\()['"]\.[^'"]*)\.ts(?=['"])/g, '$1.js')
 }
 writeFileSync(join(DIST, 'package.json'), `${JSON.stringify(describe(), null, 2)}\n`)
-// For programs in other languages.
+// The contract for programs in other languages.
 cpSync(join(ROOT, 'proto'), join(DIST, 'proto'), {
   recursive: true,
   filter: (path) => statSync(path).isDirectory() || path.endsWith('.proto'),
@@ -86,7 +86,7 @@ function describe() {
   }
 }
 
-/** The packages that the modules import (Node's own have a prefix), at the versions of this project. */
+/** The packages that the modules import, at the versions of this project. (Modules of Node have the prefix `node:`.) */
 function dependencies(): Record<string, string> {
   const versions: Readonly<Record<string, string>> = root.dependencies
   const found = new Set<string>()

@@ -16,8 +16,21 @@ import { Empty, Failure, Waiting } from '../ui/page.tsx'
 import { Frame } from './frame.tsx'
 import { BASE, INNER, type LoadedPage, OPENED_PATH, openedPage, RAIL, SIGN_IN } from './pages.ts'
 import { showColor } from './theme.ts'
+import '../styles/tokens.css'
+import '../styles/base.css'
+import '../styles/frame.css'
+import '../styles/controls.css'
+import '../styles/lists.css'
+import '../styles/pages.css'
+import '../styles/overview.css'
+import '../styles/webhooks.css'
+import '../styles/payment.css'
+import '../styles/events.css'
+import '../styles/review.css'
+import '../styles/settlement.css'
+import '../styles/reconciliation.css'
 
-/** Leads to the sign-in page, and from there back to the present one. @param hasEnded the viewer was signed in */
+/** Opens the sign-in page, which leads back to the current page. @param hasEnded whether the viewer was signed in */
 function toSignIn(hasEnded: boolean): void {
   const { pathname, search } = window.location
   if (pathname === BASE + SIGN_IN) return
@@ -29,17 +42,18 @@ function toSignIn(hasEnded: boolean): void {
   navigate(`${BASE}${SIGN_IN}${query.size === 0 ? '' : `?${query}`}`)
 }
 
-/** How long what is drawn first may be awaited, in milliseconds. */
+/** How long the console waits for the first data before it draws. */
 const FIRST_DRAW_MS = 500
 
-/** Draws the console once the caller is known and the opened page has loaded: drawing it in parts would take longer. */
-export async function drawConsole(root: HTMLElement): Promise<void> {
+/** Draws the console when the caller is known and the opened page has loaded: drawing it in parts would take longer. */
+export async function drawConsole(): Promise<void> {
   const queries = createQueries()
   const transport = createTransport(toSignIn)
   const caller = OPENED_PATH !== SIGN_IN && queries.prefetchQuery(callerQuery(transport))
   const waited = new Promise((resolve) => setTimeout(resolve, FIRST_DRAW_MS))
   await Promise.race([Promise.all([openedPage, caller]), waited])
-  createRoot(root).render(<App queries={queries} transport={transport} />)
+  const root = document.getElementById('root')
+  if (root) createRoot(root).render(<App queries={queries} transport={transport} />)
 }
 
 const callerQuery = (transport: Transport) => ({
@@ -91,7 +105,7 @@ function Pages() {
           ))}
           {pages.inner.map(([path, Inner]) => (
             <Route key={path} path={path}>
-              {/* Another object is another page: no dialog about one stays open over the next. */}
+              {/* The key makes each object a new page, so that no dialog stays open over another object. */}
               {(params) => <Inner key={Object.values(params).join(' ')} />}
             </Route>
           ))}
@@ -104,7 +118,7 @@ function Pages() {
   )
 }
 
-/** Shows what a page failed with in its place, so that the frame still works. */
+/** Shows the failure of a page in place of the page, so that the frame still works. */
 class FaultBoundary extends Component<{ children: ReactNode }, { error: unknown }> {
   override state = { error: undefined as unknown }
 
@@ -119,7 +133,7 @@ class FaultBoundary extends Component<{ children: ReactNode }, { error: unknown 
 }
 
 /**
- * Calls the service that served the page, with the session's cookie.
+ * Calls the service that served the page, with the cookie of the session.
  *
  * @param onSignedOut called when a call is refused because the session has ended
  */
@@ -146,7 +160,7 @@ function createTransport(onSignedOut: (hasEnded: boolean) => void) {
   })
 }
 
-/** Reads are repeated where that may help; nothing else is. */
+/** Reads are retried after errors that may be temporary; changes are never retried. */
 function createQueries(): QueryClient {
   return new QueryClient({
     defaultOptions: {

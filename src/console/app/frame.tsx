@@ -1,5 +1,6 @@
 import { lazy, type ReactNode, Suspense, useEffect, useState } from 'react'
 import { useLocation } from 'wouter'
+import { countText, totalOf } from '../pages/review-kinds.ts'
 import { useReviewSummary } from '../session/review-summary.ts'
 import { useBranding, useMay, useOnlyBusiness } from '../session/session.tsx'
 import { useHref, useViewScope } from '../session/view-scope.tsx'
@@ -16,7 +17,7 @@ const VIEWERS_ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone
 const ShortcutHelp = lazy(() => import('./shortcut-help.tsx'))
 const PauseBanner = lazy(() => import('./pause-banner.tsx'))
 
-/** What all pages have around them: the rail, the bar, and the colour of the mode. */
+/** The frame of all pages: the rail, the bar, and the colour of the mode. */
 export function Frame({ children }: { readonly children: ReactNode }) {
   const { live } = useViewScope()
   const [isHelpOpen, setHelpOpen] = useState(false)
@@ -74,7 +75,7 @@ function Rail() {
       <Brand />
       {pages.map((page) => linkTo(page, tabs.has(page.path) ? 'rail-tab' : ''))}
       {others.length > 0 && (
-        // Made anew on each page, and so closed.
+        // The key creates a new popover on each page, so that it is closed.
         <Popover
           key={location}
           kind={`rail-link rail-more ${others.some(({ path }) => isAt(path)) ? 'here' : ''}`}
@@ -92,7 +93,7 @@ function Rail() {
   )
 }
 
-/** The pages that a phone has tabs for, as far as the viewer may open them: the first of these. Others are under "More". */
+/** The pages that get a tab on a phone: the first of these that the viewer may open. Other pages are under "More". */
 const TABS: readonly string[] = [
   '/',
   '/payments',
@@ -104,7 +105,7 @@ const TABS: readonly string[] = [
 ]
 const TABS_MAX = 5
 
-/** The name of the console; in a portal the logo or the name that the settings state. */
+/** The name of the console; in a portal, the logo or the name from the settings. */
 function Brand() {
   const branding = useBranding()
   const name = branding?.name ?? 'Inflow'
@@ -116,7 +117,7 @@ function Brand() {
   )
 }
 
-/** What a business calls pages that have one thing for it. */
+/** The titles of pages in the portal of a business, which show only its own objects. */
 const PORTAL_TITLES: Readonly<Record<string, string>> = {
   Requests: 'API requests',
   Businesses: 'API keys',
@@ -128,10 +129,10 @@ function useTitles(): (title: string) => string {
   return (title) => (isPortal && PORTAL_TITLES[title]) || title
 }
 
-/** How long the second key of a pair may take. */
+/** How long the viewer may take to press the second key of a pair. */
 const KEY_PAIR_MS = 1_000
 
-/** The letters of pages whose first one is that of a page before. */
+/** The letters of pages whose initial is already taken by an earlier page. */
 const LETTERS: Readonly<Record<string, string>> = {
   Payouts: 'u',
   Reconciliation: 'c',
@@ -140,9 +141,9 @@ const LETTERS: Readonly<Record<string, string>> = {
 }
 
 /**
- * `g` and then the letter of a page opens it, and `?` shows the keys, unless the viewer is typing.
+ * `g` and then the letter of a page opens the page, and `?` shows the keys, unless the viewer is typing.
  *
- * @returns the letter of each page that the viewer may open, and its title
+ * @returns the letter and title of each page that the viewer may open
  */
 function useRailKeys(onHelp: () => void): readonly (readonly [letter: string, title: string])[] {
   const [, navigate] = useLocation()
@@ -169,7 +170,7 @@ function useRailKeys(onHelp: () => void): readonly (readonly [letter: string, ti
       startedMs = 0
       const page = pages.find(({ letter }) => letter === event.key)
       if (page === undefined) return
-      // A page gives the letter another meaning without the `g`.
+      // Without `g`, the letter has another meaning on the page.
       event.preventDefault()
       navigate(href(page.path))
     }
@@ -181,13 +182,11 @@ function useRailKeys(onHelp: () => void): readonly (readonly [letter: string, ti
 
 function ReviewBadge() {
   const { data } = useReviewSummary()
-  const counts = data?.counts ?? []
-  const total = counts.reduce((sum, { count }) => sum + count, 0)
-  if (total === 0) return null
-  const isCut = counts.some(({ more }) => more)
+  const total = totalOf(data?.counts ?? [])
+  if (total.count === 0) return null
   return (
     <span className="badge">
-      {`${total}${isCut ? '+' : ''}`}
+      {countText(total)}
       <span className="hidden"> items wait</span>
     </span>
   )

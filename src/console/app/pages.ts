@@ -2,7 +2,7 @@ import type { ComponentType } from 'react'
 import type { IconName } from '../ui/icons.tsx'
 import { RAIL_NEEDS } from './rail-needs.ts'
 
-/** Where the service serves the console. */
+/** The path under which the service serves the console. */
 export const BASE = '/console'
 
 export const SIGN_IN = '/sign-in'
@@ -12,23 +12,23 @@ export const OPENED_PATH = window.location.pathname.slice(BASE.length) || '/'
 
 export interface LoadedPage {
   readonly load: () => Promise<ComponentType>
-  /** Undefined: it has not loaded. */
+  /** Undefined: the page has not loaded yet. */
   component: ComponentType | undefined
 }
 
-/** The page that the URL names. It loads while the console itself does; undefined: there is none. */
+/** The page of the URL. It loads at the same time as the console itself; undefined: no page has this path. */
 export let openedPage: Promise<unknown> | undefined
 
 function page(path: string, load: () => Promise<ComponentType>): LoadedPage {
   if (!isAt(path)) return { load, component: undefined }
   const loading = load()
   const opened: LoadedPage = { load: () => loading, component: undefined }
-  // The page shows its failure where it is opened.
+  // The error is shown when the page is opened.
   openedPage = loading.then((component) => (opened.component = component)).catch(() => undefined)
   return opened
 }
 
-/** Whether the page that was opened fits the pattern of a path. */
+/** Whether the path of the opened page matches a pattern. */
 function isAt(path: string): boolean {
   const parts = OPENED_PATH.split('/')
   const pattern = path.split('/')
@@ -36,7 +36,7 @@ function isAt(path: string): boolean {
   return parts.length === pattern.length && pattern.every(fits)
 }
 
-/** A page of the rail, for callers who have what it needs. Its icon has the name of its path. */
+/** Defines a page of the rail, for callers with the required rights. Its icon has the name of its path. */
 function rail(title: keyof typeof RAIL_NEEDS, load: () => Promise<ComponentType>) {
   const icon = title.toLowerCase() as IconName
   const path = icon === 'overview' ? '/' : `/${icon}`
@@ -66,7 +66,7 @@ export const RAIL = [
   rail('Health', async () => (await import('../pages/health-page.tsx')).HealthPage),
 ]
 
-/** Pages that are reached from others: patterns of paths. */
+/** Pages that other pages link to, with the patterns of their paths. */
 export const INNER = [
   inner('/payments/:id', async () => (await import('../pages/payment-page.tsx')).PaymentPage),
   inner(

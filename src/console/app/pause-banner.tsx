@@ -8,12 +8,12 @@ import { useRestricted } from '../session/session.tsx'
 import { useViewScope } from '../session/view-scope.tsx'
 import { PageLink, Time } from '../ui/values.tsx'
 
-/** How often pauses are read: they have no events. */
+/** How often pauses are read. They are polled, because they have no events. */
 const REFRESH_MS = 15_000
 
 const SHOWN_MAX = 3
 
-/** Says on every page what is paused that concerns the viewer. A business learns neither reasons nor single banks. */
+/** Shows on every page the pauses that affect the viewer. A business sees neither reasons nor the names of banks. */
 export default function PauseBanner() {
   const { businessId } = useViewScope()
   const isPortal = useRestricted()
@@ -21,7 +21,7 @@ export default function PauseBanner() {
   const { data } = useQuery(
     PayoutService.method.listPauses,
     { businessId, pageSize: 50 },
-    // What the page itself begins with comes first.
+    // Reads pauses after the first data of the page itself.
     { enabled: state.kind !== 'connecting', refetchInterval: REFRESH_MS },
   )
   const pauses = (data?.pauses ?? []).filter(({ scope }) => !isPortal || scope !== PauseScope.BANK)

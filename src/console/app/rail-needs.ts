@@ -11,8 +11,8 @@ import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_p
 import { type MethodNeeds, needsOf } from '../session/method-needs.ts'
 
 /**
- * What a caller needs to open each page of the rail: what the method needs that the page reads. The build computes it;
- * the first page would otherwise load the contract of all of them.
+ * The rights that a caller needs to open each page of the rail: those of the method that the page reads. The build computes
+ * them, because the first page would otherwise load the contract of all pages.
  */
 export const RAIL_NEEDS = {
   Overview: needsOf(OverviewService.method.getOverview),

@@ -6,7 +6,7 @@ const KEYS = [
   ['/', 'Search; also Ctrl K'],
   ['j k', 'Next row, previous row'],
   ['Enter', 'Open the row'],
-  ['Escape', 'Close what is open'],
+  ['Escape', 'Close the open dialog or menu'],
   ['?', 'These shortcuts'],
 ] as const
 
@@ -17,7 +17,7 @@ const REVIEW_KEYS = [
   ['t', 'Take or release'],
 ] as const
 
-/** All keys that do something. @param pages the letter of each page that the viewer may open, and its title */
+/** Lists all keyboard shortcuts. @param pages the letter and title of each page that the viewer may open */
 export default function ShortcutHelp({
   pages,
   onClose,

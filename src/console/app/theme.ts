@@ -21,7 +21,7 @@ export function applyTheme(): void {
   else document.documentElement.dataset['theme'] = theme
 }
 
-/** Makes a colour the accent, in both themes. @param color "#rrggbb"; empty: the console's own @returns undoes it */
+/** Sets the accent colour of both themes. @param color "#rrggbb"; empty: the default @returns a function that undoes it */
 export function showColor(color: string): () => void {
   const { dataset, style } = document.documentElement
   if (color !== '') {

@@ -1,6 +1,6 @@
 import { HeaderOmission, type WebhookRequest } from '../../../gen/inflow/webhook/v1/delivery_pb.ts'
 
-/** Writes a webhook as a command for a POSIX shell; secrets, and what differs by attempt, are its variables: `$ITS_NAME`. */
+/** Writes a webhook as a command for a POSIX shell. Secrets and values that differ by attempt are variables: `$ITS_NAME`. */
 export function curlOfWebhook({
   method,
   url,
@@ -17,7 +17,7 @@ export function curlOfWebhook({
   return lines.join(CONTINUED)
 }
 
-/** Writes a call of the contract, by JSON over HTTP, with the token of the shell's `INFLOW_TOKEN`. */
+/** Writes a call as a curl command with JSON over HTTP, and the token in the shell variable `INFLOW_TOKEN`. */
 export function curlOfCall(origin: string, method: string, json: string): string {
   return [
     `curl ${quoted(`${origin}/${method}`)}`,
@@ -29,7 +29,7 @@ export function curlOfCall(origin: string, method: string, json: string): string
 
 const CONTINUED = ' \\\n  '
 
-/** In single quotes a shell reads everything as it is, but for the quote itself. */
+/** Quotes a text for a shell, which changes nothing between single quotes except the quote itself. */
 function quoted(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`
 }

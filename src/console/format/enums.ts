@@ -2,17 +2,17 @@ import type { DescEnum, EnumShape } from '@bufbuild/protobuf'
 import { type Bank, BankSchema } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { words } from './ids.ts'
 
-/** The four states that are shown, each with a colour and a shape. */
+/** The four tones of a status, each with a colour and a shape. */
 export type Tone = 'good' | 'waiting' | 'bad' | 'neutral'
 
-/** One of several values, as filters and fields offer it. */
+/** A choice of a filter or a field. */
 export interface Choice {
-  /** In the URL, and in the form. */
+  /** The value in the URL and in the form. */
   readonly value: string
   readonly label: string
 }
 
-/** What the console calls values otherwise than the contract does. */
+/** The labels of values that the console names differently than the contract. */
 const LABELS: Readonly<Record<string, string>> = {
   'AccountStatus.unknown': 'Unknown',
   'AmountRule.EXACT': 'Exactly',
@@ -27,6 +27,8 @@ const LABELS: Readonly<Record<string, string>> = {
   'FeeBearer.SHARED': 'All, in proportion to their shares',
   'IdType.BVN': 'Bank verification number',
   'IdType.NIN': 'National identity number',
+  'LegacySignature.HMAC_BODY': 'HMAC-SHA256 of the body alone (weak)',
+  'LegacySignature.MD5': 'MD5 of the text (weak)',
   'PauseScope.BANK': 'Through a bank',
   'PauseScope.BUSINESS': 'Of a business',
   'PauseScope.GLOBAL': 'All payouts',
@@ -63,14 +65,14 @@ const TONES: Readonly<Record<string, Tone>> = {
   RETURNED: 'bad',
 }
 
-/** The codes in URLs that are not the value's own name. */
+/** The codes in URLs that differ from the name of the value. */
 const CODES: Readonly<Record<string, string>> = {
   'HoldState.RETURN_REQUESTED': 'return',
   'OpeningState.MANUAL_REVIEW': 'review',
   'Variance.PAYER_NOT_ALLOWED': 'payer',
 }
 
-/** The name of a value without that of its enum: `9PSB`; empty if it is unspecified. */
+/** The name of a value without the prefix of its enum: `9PSB`; empty if it is unspecified. */
 export function enumName(schema: DescEnum, value: number): string {
   const name = value === 0 ? '' : (schema.value[value]?.name ?? '')
   return name.replace(`${schema.name.replace(/\B([A-Z])/g, '_$1').toUpperCase()}_`, '')
@@ -86,7 +88,7 @@ export function enumTone(schema: DescEnum, value: number): Tone {
   return TONES[enumName(schema, value)] ?? 'neutral'
 }
 
-/** What is offered before and after the others: what is chosen most, and least. */
+/** The ranks of choices that are listed first or last, because they are chosen most or least. */
 const RANKS: Readonly<Record<string, number>> = {
   'AmountRule.ANY': 1,
   'IdType.BVN': -1,
@@ -94,7 +96,7 @@ const RANKS: Readonly<Record<string, number>> = {
   'Variance.NONE': 1,
 }
 
-/** The values as a field offers them, by their names in the contract. */
+/** The values as choices of a field, by their names in the contract. */
 export function enumFieldChoices(schema: DescEnum): readonly Choice[] {
   const rank = (value: number) => RANKS[`${schema.name}.${enumName(schema, value)}`] ?? 0
   return schema.values
@@ -103,7 +105,7 @@ export function enumFieldChoices(schema: DescEnum): readonly Choice[] {
     .map(({ number }) => ({ value: enumName(schema, number), label: enumLabel(schema, number) }))
 }
 
-/** The values as a filter offers them, by their codes in URLs. */
+/** The values as choices of a filter, by their codes in URLs. */
 export function enumChoices(schema: DescEnum): readonly Choice[] {
   return enumFieldChoices(schema).map(({ value, label }) => ({
     value: codeOf(schema, value),
@@ -111,7 +113,7 @@ export function enumChoices(schema: DescEnum): readonly Choice[] {
   }))
 }
 
-/** The value of a code in a URL, or of a name; undefined: no value has it. */
+/** The value of a code in a URL, or of a name; undefined: there is no such value. */
 export function enumValue<D extends DescEnum>(schema: D, text: string): EnumShape<D> | undefined {
   const code = text.toLowerCase()
   const found = schema.values.find(({ number }) => {

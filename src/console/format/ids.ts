@@ -11,7 +11,7 @@ export function words(name: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1)
 }
 
-/** What an endpoint is called: its description, or its host and path; a query may hold a secret. */
+/** The name of an endpoint: its description, or its host and path without the query, which may contain a secret. */
 export function endpointName(url: string, description: string): string {
   return description === '' ? placeOfUrl(url) : description
 }

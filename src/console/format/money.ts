@@ -25,7 +25,7 @@ export function shortCount(count: bigint): string {
   const [unit, name] = STEPS.find(([least]) => size >= least) ?? [1n, '']
   const digit = unit === 1n || size >= 100n * unit ? unit : unit / 10n
   const rounded = ((size + digit / 2n) / digit) * digit
-  // 999.6k is 1m.
+  // 999.6k is shown as 1m.
   if (STEPS.some(([larger]) => larger > unit && rounded >= larger))
     return sign + shortCount(rounded)
   const tenths = unit === 1n ? 0n : (rounded % unit) / (unit / 10n)

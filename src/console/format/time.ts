@@ -7,11 +7,11 @@ export const DAY = 24 * HOUR
 
 const LAGOS = 'Africa/Lagos'
 
-/** @param timeZone undefined: the viewer's */
+/** @param timeZone undefined: the time zone of the viewer */
 export function formatter(timeZone: string | undefined, options: Intl.DateTimeFormatOptions) {
   let format: ((ms: number) => string) | undefined
   return (ms: number): string => {
-    // Making one takes milliseconds, and a page needs few of them.
+    // Creating a formatter takes milliseconds, so it is created when it is first used.
     format ??= new Intl.DateTimeFormat('en-GB', { ...options, timeZone }).format
     return format(ms)
   }
@@ -30,17 +30,17 @@ export function msOf(time: Timestamp | undefined): number | undefined {
   return time && timestampMs(time)
 }
 
-/** Within an hour relative (`42 s ago`, `in 4 min`), then local time. */
+/** Formats a time relatively within an hour (`42 s ago`, `in 4 min`), and otherwise as local time. */
 export function timeText(ms: number, nowMs: number): string {
   const age = nowMs - ms
-  // The clock of a page moves by the second.
+  // The clock of a page ticks once a second.
   if (age < SECOND && age > -2 * SECOND) return 'now'
   if (Math.abs(age) >= HOUR) return localText(ms)
   const text = durationText(Math.floor(Math.abs(age) / SECOND) * SECOND)
   return age >= 0 ? `${text} ago` : `in ${text}`
 }
 
-/** The time in UTC, in Lagos and, if it is another, in the viewer's zone. */
+/** The time in UTC, in Lagos, and in the viewer's zone if that is different. */
 export function timeTitle(ms: number): string {
   const lines = [`${utcText(ms)} UTC`, `${lagosText(ms)} Lagos`]
   if (localText(ms) !== lagosText(ms)) lines.push(`${localText(ms)} local`)
@@ -75,7 +75,7 @@ export const clockText = formatter(undefined, WITH_SECONDS)
 /** `23 Nov` in the viewer's zone. */
 export const dayText = formatter(undefined, { day: '2-digit', month: 'short' })
 
-/** A local time as fields for times hold it: `2026-11-23T14:05`. */
+/** A local time in the format of a time field: `2026-11-23T14:05`. */
 export function localField(ms: number): string {
   return new Date(ms - new Date(ms).getTimezoneOffset() * MINUTE).toISOString().slice(0, 16)
 }

@@ -23,7 +23,7 @@ import { useProgress } from '../ui/progress.ts'
 import { Id, PageLink, Status } from '../ui/values.tsx'
 import { PortalLinks, Sessions, Tokens, usePortalLinks } from './credentials.tsx'
 
-/** Each is shown to a caller who may call what it needs; its name is in the URL. */
+/** The parts of the page, with the methods that a caller must be allowed to call. Their names are in the URL. */
 const PARTS = [
   { name: 'tokens', title: 'Tokens', needs: AdminService.method.listTokens, component: Tokens },
   {
@@ -40,7 +40,7 @@ const PARTS = [
   },
 ]
 
-/** Who may do what, and who did. A business sees what was done that concerns it, and nothing else. */
+/** Credentials, sessions and the audit log. A business sees only its own. */
 export function AccessPage() {
   const may = useMay()
   const only = useOnlyBusiness()
@@ -153,7 +153,7 @@ const COLUMNS = columnsOf(AuditEntrySchema, [
   'businessId',
 ])
 
-/** An entry with its details and hashes. @param entry undefined: closed */
+/** An entry with its details and hashes. @param entry undefined: the dialog is closed */
 function EntryDialog({ entry, onClose }: { entry: AuditEntry | undefined; onClose: () => void }) {
   if (entry === undefined) return null
   return (
@@ -173,7 +173,7 @@ function EntryDialog({ entry, onClose }: { entry: AuditEntry | undefined; onClos
             'Authentic',
             ({ authentic }) => (
               <Status tone={authentic ? 'good' : 'bad'}>
-                {authentic ? 'Yes' : 'Its MAC is not right'}
+                {authentic ? 'Yes' : 'Its MAC is wrong'}
               </Status>
             ),
           ],
@@ -207,7 +207,7 @@ function ActorShown({ actor }: { readonly actor: Actor | undefined }) {
   )
 }
 
-/** Verifies the hash chain of the whole log, with progress; what was interrupted continues where it stopped. */
+/** Verifies the hash chain of the whole log, with progress. An interrupted verification continues where it stopped. */
 function Verification() {
   const { state, at, error, start, resume, stop } = useProgress(
     AdminService,

@@ -42,7 +42,7 @@ const OPENINGS: Readonly<Record<string, string>> = {
     'The result is unclear, and another request could open a second account. Ask the bank, and resolve it.',
 }
 
-/** What happens next to an account that is not open yet. */
+/** Describes the next step of an account that is not open yet. */
 export function openingText(state: OpeningState | undefined): string | undefined {
   return OPENINGS[enumName(OpeningStateSchema, state ?? 0)]
 }
@@ -118,7 +118,7 @@ const TERMS: FieldSpecs = [
       label: 'Who may pay',
       rows: 2,
       placeholder: '0123456789 000013\nAda Obi',
-      hint: 'One a line: an account number with or without the code of its bank, or a name.',
+      hint: 'One per line: an account number with or without the code of its bank, or a name.',
     },
   },
   { metadata: { rows: 2, placeholder: 'invoice=7', hint: 'One a line: key=value.' } },
@@ -131,7 +131,7 @@ const IDENTITY: FieldSpecs = [{ idType: '', idNumber: { required: true } }]
 const VERIFICATION: FieldSpecs = [
   {
     identityId: 'Id of the verification',
-    otp: { hint: 'With it, the identity number too.' },
+    otp: { hint: 'Enter the identity number too.' },
   },
   {
     idType: { choices: [{ value: '', label: 'None' }, ...enumFieldChoices(IdTypeSchema)] },
@@ -161,7 +161,7 @@ interface ResolveProps {
   readonly label?: string
   readonly kind?: 'primary'
   readonly says: ReactNode
-  /** Whose audit entry the result names; empty: no entry names it. */
+  /** The target of the audit entry that the result names; empty: there is no such entry. */
   readonly target: string
   readonly question: string
   readonly onClosed: () => void
@@ -199,7 +199,7 @@ export function ResolveOpening({ account, label = 'Resolve', question, ...rest }
 const NOT_OPENED = { value: 'notOpened', label: 'It opened nothing: the reference becomes free' }
 const OPENED = { value: 'opened', label: 'It opened this account' }
 
-/** Only an operator can know the number of an account. */
+/** The form of a resolution. Only an operator can enter the number of an account. */
 function Resolution({ question }: { readonly question: string }) {
   const mayOpen = !useRestricted()
   const [result, setResult] = useState('notOpened')
@@ -225,7 +225,7 @@ function Resolution({ question }: { readonly question: string }) {
   )
 }
 
-/** Divides what is paid into an account from now on. */
+/** Sets how future payments into an account are divided. */
 export function SetSplit({ account }: { readonly account: Account }) {
   const { id, businessId, reference, split } = account
   return (
@@ -300,12 +300,12 @@ function readRecipients(form: FormValues): MessageInitShape<typeof SplitRecipien
   })).filter(({ businessId }) => businessId !== '')
 }
 
-/** A share in the words of commands and of the field that reads it: `12.5%` or `500.00`. */
+/** A share in the format of commands and of the form: `12.5%` or `500.00`. */
 export function shareText({ basisPoints, amountMinor }: Split['recipients'][number]): string {
   return basisPoints > 0 ? `${basisPoints / 100}%` : naira(amountMinor).slice(1)
 }
 
-/** Reads `12.5%` or an amount of naira; undefined: it is neither. */
+/** Reads `12.5%` or an amount of naira; undefined: the text is neither. */
 function readShare(text: string): { basisPoints: number } | { amountMinor: bigint } | undefined {
   const percent = /^(\d{1,3})(?:\.(\d{1,2}))?\s*%$/.exec(text)
   if (percent) {

@@ -29,7 +29,7 @@ import { expectedText, Resolve } from './accounts-page.tsx'
 import { amountShown, PaymentStatus } from './payment-words.tsx'
 import { itemKey } from './review-kinds.ts'
 
-/** One account: whose it is, what it expects, how it is divided, and its payments. */
+/** One account: its customer, terms, split, and payments. */
 export function AccountPage() {
   const { business = '', reference = '' } = useParams()
   const read = useQuery(AccountService.method.getAccount, { businessId: business, reference })
@@ -85,7 +85,7 @@ function Shown({ account, payments }: Props & { readonly payments: Payments }) {
   )
 }
 
-/** The money that was paid to its number while it was not open. */
+/** The payments to the number of the account while it was not open. */
 function UnmatchedPayments({ account: { bank, accountNumber, live } }: Props) {
   const { listUnmatchedPayments } = ReconciliationService.method
   const enabled = useMay()(listUnmatchedPayments) && live && accountNumber !== ''
@@ -125,7 +125,7 @@ function CloseAccount({ account: { id, businessId, reference } }: Props) {
       target={id}
       says="It is closed at the bank too, if the bank supports that. Later payments into it are recorded as unmatched. It cannot be opened again."
       request={{ businessId, reference }}
-      onClosed={() => {}}
+      isReadLater
     />
   )
 }
@@ -215,7 +215,7 @@ function SplitFacts({ account: { split, businessId } }: Props) {
 
 type Payments = ReturnType<typeof usePayments>
 
-/** The payments into an account, which the page asks for together with it. */
+/** The payments into an account, which the page reads at the same time as the account. */
 function usePayments(businessId: string, reference: string) {
   const request = { businessId, reference, pageSize: 25 }
   return usePagedList(TransactionService.method.listTransactions, 'transactions', request)

@@ -85,7 +85,7 @@ function AllAccounts() {
   )
 }
 
-/** The accounts that a reference, a number, an id or an e-mail address belongs to. */
+/** The accounts with a reference, account number, id or e-mail address. */
 function FoundAccounts({ text }: { readonly text: string }) {
   const { live, businessId } = useViewScope()
   const transport = useTransport()
@@ -107,13 +107,13 @@ function FoundAccounts({ text }: { readonly text: string }) {
     )
   }
   return (
-    <Empty title="No account has it">
+    <Empty title="No account found">
       A reference, an account number, an id and an e-mail address must be whole.
     </Empty>
   )
 }
 
-/** What all lists of accounts show. @param showsOpening why they are pending has columns of its own */
+/** The columns of all lists of accounts. @param showsOpening whether columns show why accounts are pending */
 const accountColumns = (showsOpening: boolean) =>
   columnsOf(AccountSchema, [
     ['Account', numberShown, undefined, 'number'],
@@ -182,10 +182,10 @@ const CAUSE: Entry<Account> = [
 export const ACCOUNT_COLUMNS = accountColumns(false)
 const PENDING_COLUMNS = accountColumns(true)
 
-/** The most that are shown above the list; the filter shows them all. */
+/** The most pending openings above the list; the filter shows all of them. */
 const OPENINGS_SHOWN_MAX = 10
 
-/** The openings that did not succeed yet, with their cause and what an operator may do. Nothing if there are none. */
+/** The openings that have not succeeded yet, with their causes and possible actions. Nothing if there are none. */
 function PendingOpenings() {
   const { live, businessId } = useViewScope()
   const { data } = useQuery(AccountService.method.listAccounts, {

@@ -1,6 +1,6 @@
 import type { HourFigures } from '../../../gen/inflow/overview/v1/figures_pb.ts'
 
-/** Payments that arrived since the figures were read, by second, oldest first. */
+/** The payments that arrived since the figures were read, by second, oldest first. */
 export type Arrivals = readonly Second[]
 
 interface Second {
@@ -16,7 +16,7 @@ interface Arrival {
 
 export const NO_ARRIVALS: Arrivals = []
 
-/** The most seconds that are kept: the figures are read more often. */
+/** The most seconds that are kept; the figures are read more often than that. */
 const SECONDS_MAX = 120
 
 export function addArrivals(now: Arrivals, payments: readonly Arrival[]): Arrivals {
@@ -34,8 +34,8 @@ export function addArrivals(now: Arrivals, payments: readonly Arrival[]): Arriva
 }
 
 /**
- * Leaves out what new figures contain. They may lack the latest events, as many as the service says: so many of the
- * latest payments are kept, so that a number does not fall when it is read again.
+ * Removes payments that new figures contain. The figures may lack the latest events. As many payments are kept as the
+ * service has not counted, so that a number does not fall when it is read again.
  */
 export function keepUncounted(now: Arrivals, figuresAtMs: number, uncounted: number): Arrivals {
   let left = uncounted

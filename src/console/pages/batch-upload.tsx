@@ -5,27 +5,27 @@ import {
   CreatePayoutsRequestSchema,
   PayoutService,
 } from '../../../gen/inflow/payout/v1/payout_service_pb.ts'
-import { count, parseNaira } from '../format/money.ts'
+import { amountInWords } from '../../core/money.ts'
+import { count, naira, parseNaira } from '../format/money.ts'
 import { useBusinessName } from '../session/business-names.ts'
 import { useViewScope } from '../session/view-scope.tsx'
 import { Action } from '../ui/action.tsx'
-import { FileField, useViolations } from '../ui/fields.tsx'
+import { TextField, useViolations } from '../ui/fields.tsx'
 import { BusinessField, Fields } from '../ui/form.tsx'
 import { PageLink } from '../ui/values.tsx'
-import { BatchSum } from './batch-sum.tsx'
 import { readTable } from './statement-csv.ts'
 
-/** What a file says. */
+/** The content of a file. */
 interface BatchFile {
   readonly items: readonly MessageInitShape<typeof PayoutItemSchema>[]
-  /** The lines of the items, from 1. */
+  /** The line numbers of the items, beginning with 1. */
   readonly lines: readonly number[]
   readonly faults: readonly string[]
 }
 
 const NOTHING: BatchFile = { items: [], lines: [], faults: [] }
 
-/** Requests the payouts of a CSV file as one batch, after their sum was read in words. */
+/** Requests the payouts of a CSV file as one batch, after the viewer has confirmed their sum in words. */
 export function UploadBatch() {
   const { live } = useViewScope()
   const [file, setFile] = useState(NOTHING)
@@ -87,13 +87,24 @@ function Confirm({
   )
 }
 
+/** The sum of payouts in figures and in words, for confirmation. */
+export function BatchSum({ amountMinor, payouts }: { amountMinor: bigint; payouts: number }) {
+  return (
+    <div className="amount-to">
+      <strong className="money">{naira(amountMinor)}</strong>
+      <span>{amountInWords(amountMinor)}</span>
+      <span>{payouts === 1 ? 'in one payout' : `in ${count(payouts)} payouts`}</span>
+    </div>
+  )
+}
+
 interface BatchFileFieldProps {
   readonly read: BatchFile
   readonly onRead: (file: BatchFile) => void
 }
 
 function BatchFileField({ read, onRead }: BatchFileFieldProps) {
-  // The form is new each time, and its file is not kept.
+  // The form is created anew each time, and its file is not kept.
   useEffect(() => onRead(NOTHING), [onRead])
   const violations = useViolations('items')
   const shown = [
@@ -102,12 +113,13 @@ function BatchFileField({ read, onRead }: BatchFileFieldProps) {
   ]
   return (
     <>
-      <FileField
+      <TextField
+        type="file"
         name="file"
         label="File"
         required
         accept=".csv,text/csv"
-        hint={`CSV with a line of headers: ${COLUMNS.join(', ')}, and narration if you like. Amounts are in naira.`}
+        hint={`CSV with a line of headers: ${COLUMNS.join(', ')}, and optionally narration. Amounts are in naira.`}
         fault={faultOf(read)}
         onFile={(file) => {
           onRead(NOTHING)
@@ -130,25 +142,25 @@ function BatchFileField({ read, onRead }: BatchFileFieldProps) {
 
 const FAULTS_SHOWN_MAX = 20
 
-/** Why the form cannot be sent; empty: it can, as far as the file is concerned. */
+/** Why the file prevents sending the form; empty: it does not. */
 function faultOf({ items, faults }: BatchFile): string {
   if (faults.length > 0) return 'The file has faults'
   return items.length === 0 ? 'Choose a file' : ''
 }
 
-/** `items[3].beneficiary.accountName` by the line of the file: the service counts items. */
+/** Replaces the index in `items[3].beneficiary.accountName` by the line of the file. */
 function placeOf(field: string, lines: readonly number[]): string {
   const [, index, name] = /^items\[(\d+)\](?:\.(.*))?$/.exec(field) ?? []
   if (index === undefined) return 'The payouts'
   return `Line ${lines[Number(index)]}${name === undefined ? '' : `: ${inColumns(name)}`}`
 }
 
-/** What is wrong with a field of an item, by the name of its column. */
+/** Replaces the field names in a fault by the names of their columns. */
 export function inColumns(text: string): string {
   return text.replace(/^[\w.]+/, (field) => COLUMN_OF[field] ?? field)
 }
 
-/** The columns, as `inflow payout import` has them. */
+/** The columns, which are the same as those of `inflow payout import`. */
 const COLUMNS = [
   'reference',
   'amount',
@@ -168,7 +180,7 @@ const COLUMN_OF: Readonly<Record<string, string>> = {
 /** The most items of a batch. */
 const ITEMS_MAX = 5_000
 
-/** Reads a file by its headers. What the contract says of values, the service checks. */
+/** Reads a file by its headers. The service checks the values. */
 async function readBatch(file: File): Promise<BatchFile> {
   try {
     const { headers, records } = await readTable(file)

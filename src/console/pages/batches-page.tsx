@@ -19,8 +19,7 @@ import { columnsOf, MessageFacts } from '../ui/columns.tsx'
 import { List, Table, usePagedList } from '../ui/list.tsx'
 import { Empty, Loaded, Page, Section } from '../ui/page.tsx'
 import { BusinessLink, Clipped, Id, Status } from '../ui/values.tsx'
-import { BatchSum } from './batch-sum.tsx'
-import { inColumns, UploadBatch } from './batch-upload.tsx'
+import { BatchSum, inColumns, UploadBatch } from './batch-upload.tsx'
 import {
   PayoutStatusShown,
   payoutAmount,
@@ -37,7 +36,7 @@ export function BatchesPage() {
   return (
     <Page title="Batches of payouts" actions={<UploadBatch />} isWide>
       {businessId === '' ? (
-        <Empty title="Choose a business">Each batch pays out of the balance of one.</Empty>
+        <Empty title="Choose a business">Each batch pays out of the balance of one business.</Empty>
       ) : (
         <BatchList businessId={businessId} />
       )}
@@ -80,12 +79,12 @@ const COLUMNS = columnsOf(PayoutBatchSchema, [
 
 const READ_MS = 3_000
 
-/** Names are asked for, and payouts are sent, without an event for each step. */
+/** When to read batches again: name enquiries and payouts progress without an event for each step. */
 function readMs(batches: readonly PayoutBatch[]): number | false {
   return batches.some((batch) => batch.pendingCount > 0 || sendingOf(batch) > 0) ? READ_MS : false
 }
 
-/** How many payouts are on their way. */
+/** How many payouts are being sent. */
 function sendingOf(batch: PayoutBatch): number {
   const { pendingCount, refusedCount, approvalCount, paidCount, failedCount } = batch
   return batch.count - pendingCount - refusedCount - approvalCount - paidCount - failedCount
@@ -105,9 +104,9 @@ function State({ batch }: { readonly batch: PayoutBatch }) {
   return <Status tone={tone}>{text}</Status>
 }
 
-/** One batch: where it stands, its approval as a whole, its payouts, and the items that were refused. */
+/** One batch: its progress, its approval as a whole, its payouts, and the refused items. */
 export function BatchPage() {
-  const { business = '', id = '' } = useParams<{ business: string; id: string }>()
+  const { business = '', id = '' } = useParams()
   const read = useQuery(
     METHODS.getBatch,
     { businessId: business, batchId: id },
@@ -169,7 +168,7 @@ function BatchFacts({ batch }: { readonly batch: PayoutBatch }) {
   )
 }
 
-/** Approves as a whole, once a bank has named each account, or rejects as a whole. */
+/** Approves the whole batch after all name enquiries have ended, or rejects the whole batch. */
 function Decide({ batch }: { readonly batch: PayoutBatch }) {
   const { id, businessId, approvalCount, approvalSumMinor, pendingCount, requestedBy } = batch
   const own = useOwnName()

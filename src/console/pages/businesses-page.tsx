@@ -4,27 +4,28 @@ import { AccountService } from '../../../gen/inflow/account/v1/account_service_p
 import { ApprovedRecipientSchema } from '../../../gen/inflow/account/v1/split_pb.ts'
 import { type Business, BusinessSchema } from '../../../gen/inflow/business/v1/business_pb.ts'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
+import type { BusinessState } from '../../../gen/inflow/overview/v1/figures_pb.ts'
+import { OverviewService } from '../../../gen/inflow/overview/v1/overview_service_pb.ts'
 import { PayoutService } from '../../../gen/inflow/payout/v1/payout_service_pb.ts'
 import { SessionService } from '../../../gen/inflow/session/v1/session_service_pb.ts'
 import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { count } from '../format/money.ts'
 import { useAllowedQuery, useMay, useOnlyBusiness } from '../session/session.tsx'
-import { useHref, useShowObject, useUrlState } from '../session/view-scope.tsx'
+import { useHref, useShowObject, useUrlState, useViewScope } from '../session/view-scope.tsx'
 import { Action } from '../ui/action.tsx'
 import { columnsOf, MessageFacts } from '../ui/columns.tsx'
 import { FilterBar, TextFilter } from '../ui/filters.tsx'
 import { List, usePagedList } from '../ui/list.tsx'
-import { Empty, Facts, Loaded, Page, Section } from '../ui/page.tsx'
-import { Id, PageLink } from '../ui/values.tsx'
-import { BusinessFigures } from './business-figures.tsx'
-import { Keys, PortalLinks, useKeys, usePortalLinks } from './credentials.tsx'
+import { Empty, Facts, Failure, Loaded, Page, Section } from '../ui/page.tsx'
+import { Figure, Id, Money, PageLink } from '../ui/values.tsx'
+import { HASHED, Keys, PortalLinks, useKeys, usePortalLinks } from './credentials.tsx'
 import { PausePayouts } from './payout-controls-page.tsx'
 import { Beneficiaries, PayoutRules } from './payout-rules.tsx'
 import { termsFacts } from './settlement-terms.tsx'
 
 const METHODS = BusinessService.method
 
-/** The businesses that the caller may see; of one business, its own page. */
+/** The businesses that the caller may see; if there is only one, its page. */
 export function BusinessesPage() {
   const only = useOnlyBusiness()
   const href = useHref()
@@ -55,7 +56,7 @@ function BusinessList() {
             A business opens accounts for its customers, and receives events about their payments.
           </Empty>
         ) : (
-          <Empty title="None begins with that">
+          <Empty title="No business begins with this text">
             The name, the alias and the id are compared from their beginning.
           </Empty>
         )
@@ -99,20 +100,20 @@ function CreateBusiness() {
         )
       }
       secret={({ secretKey }) => secretKey}
-      secretNote="It is shown only now: Inflow stores a hash of it and cannot show it again."
+      secretNote={HASHED}
     />
   )
 }
 
-/** One business: its limits and terms, its keys and links, and with whom it may divide payments. */
+/** One business: its limits, terms, keys, links, and approved recipients of splits. */
 export function BusinessPage() {
   const { id = '' } = useParams()
   const may = useMay()
   const read = useQuery(METHODS.getBusiness, { businessId: id })
-  // All that the page shows is asked for at once.
+  // All data of the page are requested at once.
   const terms = useAllowedQuery(SettlementService.method.getSettlementTerms, { businessId: id })
   const keys = useKeys(id)
-  // Who may sign in has a page of its own in a portal.
+  // In a portal, the links have a page of their own.
   const isPortal = useOnlyBusiness() !== undefined
   const links = usePortalLinks(id)
   const recipients = useRecipients(id)
@@ -256,6 +257,75 @@ function EditBusiness({ business }: { readonly business: Business }) {
       ]}
     />
   )
+}
+
+/** The figures of a business in the shown mode: its balance, the last 24 hours, and the health of its endpoints. */
+function BusinessFigures({ businessId }: { readonly businessId: string }) {
+  const { live } = useViewScope()
+  const request = { businessId, test: !live }
+  const { data, error } = useAllowedQuery(OverviewService.method.getOverview, request)
+  const { total, business } = data ?? {}
+  const { getBalance } = SettlementService.method
+  const { balance } = useAllowedQuery(getBalance, request).data ?? {}
+  const link = (to: string, text: string) => (
+    <PageLink to={to} query={{ business: businessId }}>
+      {text}
+    </PageLink>
+  )
+  return (
+    <Section title={`In ${live ? 'live' : 'test'} mode`}>
+      {error !== null && <Failure error={error} />}
+      <ul className="figures">
+        {business && (
+          <>
+            <Figure title="Available" note="settled, less fees, reversals and payouts">
+              <Money minor={business.availableMinor} />
+            </Figure>
+            <Figure title="Pending" note="received and not settled yet">
+              <Money minor={business.pendingMinor} />
+            </Figure>
+            {balance && (
+              <Figure title={link('/payouts', 'Reserved')} note="for payouts that are not final">
+                <Money minor={balance.reservedMinor} />
+              </Figure>
+            )}
+          </>
+        )}
+        {total && (
+          <>
+            <Figure
+              title={link('/payments', 'Payments')}
+              note={`of the last 24 hours, ${count(total.payments)} in number, held ones included`}
+            >
+              <Money minor={total.amountMinor} />
+            </Figure>
+            <Figure
+              title={link('/webhooks', 'Failed attempts')}
+              note={`of ${count(total.attempts)} at its endpoints in the last 24 hours; ${count(total.failed)} deliveries failed for good`}
+            >
+              {count(total.attempts - total.delivered)}
+            </Figure>
+          </>
+        )}
+        {business && (
+          <Figure title={link('/webhooks', 'Healthy endpoints')} note={faultsOf(business)}>
+            {count(business.endpoints - business.failingEndpoints - business.disabledEndpoints)} of{' '}
+            {count(business.endpoints)}
+          </Figure>
+        )}
+      </ul>
+    </Section>
+  )
+}
+
+/** Describes problems of a business's endpoints. */
+function faultsOf({ endpoints, failingEndpoints, disabledEndpoints }: BusinessState): string {
+  if (endpoints === 0) return 'there are none'
+  const faults = [
+    failingEndpoints > 0 && `${count(failingEndpoints)} failing`,
+    disabledEndpoints > 0 && `${count(disabledEndpoints)} disabled`,
+  ].filter((text) => text !== false)
+  return faults.join(', ') || 'all of them work'
 }
 
 const RECIPIENT_COLUMNS = columnsOf(ApprovedRecipientSchema, [

@@ -17,7 +17,7 @@ import { Dialog } from '../ui/dialog.tsx'
 import { Table } from '../ui/list.tsx'
 import { Failure } from '../ui/page.tsx'
 import { saveFile } from '../ui/save-file.ts'
-import { Id, Money, PageLink, Status, Time } from '../ui/values.tsx'
+import { Dash, Id, Money, PageLink, Status, Time } from '../ui/values.tsx'
 import { amountOf, type Group, isOpen, type Outcome } from './outcome.ts'
 import type { Comparison as ComparisonState } from './use-comparison.ts'
 
@@ -30,7 +30,7 @@ const GROUPS = [
   { group: 'repeated', title: 'Repeated', note: 'twice in the statement' },
 ] as const
 
-/** The groups that are shown also when they are empty. */
+/** The groups that are shown even if they are empty. */
 const ALWAYS: ReadonlySet<Group> = new Set(['matched', 'missing', 'extra', 'mismatched'])
 
 interface ComparisonProps {
@@ -45,7 +45,7 @@ interface GroupProps {
   readonly outcomes: readonly Outcome[]
 }
 
-/** What a comparison found: counts and sums, the payments of a group, and what can be done about them. */
+/** The result of a comparison: counts and sums, the payments of a group, and the possible actions. */
 export function Comparison({ comparison, bank, onApply, onStop }: ComparisonProps) {
   const [chosen, choose] = useState<Group>('missing')
   const { state, outcomes, error, lookedForExtra } = comparison
@@ -116,7 +116,7 @@ function Progress({ comparison, onStop }: Pick<ComparisonProps, 'comparison' | '
   )
 }
 
-/** Records what is missing, or has mismatches reviewed, after a confirmation. */
+/** Records missing payments, or queues mismatches for review, after a confirmation. */
 function ApplyButton({ group, outcomes, onApply }: GroupProps & Pick<ComparisonProps, 'onApply'>) {
   const [isOpen, setOpen] = useState(false)
   const number = count(outcomes.length)
@@ -189,7 +189,7 @@ function ExportButton({ group, outcomes, bank }: GroupProps & { readonly bank: B
   )
 }
 
-/** How many more rows a click shows: a page with all of them would be slow. */
+/** How many more rows a click shows, because a page with all rows would be slow. */
 const STEP = 200
 
 function OutcomeTable({ group, outcomes, isDone }: GroupProps & { readonly isDone: boolean }) {
@@ -215,7 +215,7 @@ function OutcomeTable({ group, outcomes, isDone }: GroupProps & { readonly isDon
 }
 
 const COLUMNS = columns<Outcome>([
-  ['Line', ({ row }) => row?.line ?? <span className="faint">–</span>, 'number'],
+  ['Line', ({ row }) => row?.line ?? <Dash />, 'number'],
   ['Paid', ({ row, recorded }) => <Time at={row?.credit.paidAtMs ?? msOf(recorded?.paidAt)} />],
   [
     'Session or key',
@@ -255,7 +255,7 @@ function Became({ outcome: { action, cause } }: { readonly outcome: Outcome }) {
   )
 }
 
-/** Each payment on two lines, the statement above the record; the cells that differ are marked. */
+/** Shows each payment on two lines: the row of the statement above the record. Cells that differ are marked. */
 function Mismatches({ outcomes }: { readonly outcomes: readonly Outcome[] }) {
   return (
     <div className="table-frame scrolls">

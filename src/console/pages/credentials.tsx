@@ -30,7 +30,7 @@ function isActive({ revokedAt, expiresAt }: Credential): boolean {
   return revokedAt === undefined && (!expiresAt || timestampMs(expiresAt) > Date.now())
 }
 
-/** @param hasEnd its end has a column of its own */
+/** @param hasEnd whether the end has a column of its own */
 function CredentialState({ of, hasEnd = false }: { of: Credential; hasEnd?: boolean }) {
   if (of.revokedAt) return <Status tone="neutral">Revoked</Status>
   if (!isActive(of)) return <Status tone="neutral">Expired</Status>
@@ -52,17 +52,18 @@ const several = (texts: readonly string[], none = '') => (
   <span className="scopes">{texts.join(', ') || none}</span>
 )
 
-const HASHED = 'It is shown only now: Inflow stores a hash of it and cannot show it again.'
+/** The note about a secret of which the service keeps a hash. */
+export const HASHED = 'It is shown only now: Inflow stores a hash of it and cannot show it again.'
 
 const KEYS = BusinessService.method
 
-/** The secret keys of a business, which its page asks for together with it. */
+/** The secret keys of a business, which its page reads at the same time as the business. */
 export function useKeys(businessId: string) {
   const request = { businessId, pageSize: 50 }
   return usePagedList(KEYS.listKeys, 'keys', request, { enabled: businessId !== '' })
 }
 
-/** The secret keys of a business in the mode that is shown: those that still work come first. */
+/** The secret keys of a business in the shown mode, valid keys first. */
 export function Keys({
   businessId,
   keys: { rows: all, pages },
@@ -96,7 +97,7 @@ export function Keys({
 const KEY_COLUMNS = columnsOf(KeySchema, [
   ['Key', ({ prefix, id }) => <code title={id}>{prefix}…</code>],
   ['State', (key) => <CredentialState of={key} />],
-  ['May', ({ scopes }) => several(scopes, 'what keys without scopes may')],
+  ['May', ({ scopes }) => several(scopes, 'call methods for keys without scopes')],
   ['From', ({ allowedCidrs }) => several(allowedCidrs, 'anywhere')],
   ['Last used', lastUse],
   ['Issued', 'createdAt'],
@@ -106,7 +107,7 @@ const KEY_COLUMNS = columnsOf(KeySchema, [
 const ADDRESSES = {
   label: 'Addresses that it is allowed from',
   placeholder: '203.0.113.0/24\n2001:db8::/32',
-  hint: 'One a line. Empty: anywhere. A key with the scope payouts needs some.',
+  hint: 'One per line. Empty: anywhere. A key with the scope payouts needs at least one.',
 }
 
 function IssueKey({ businessId }: { readonly businessId: string }) {
@@ -184,7 +185,7 @@ function KeyActions({ of: { id, allowedCidrs } }: { readonly of: Key }) {
 
 const SESSIONS = SessionService.method
 
-/** The portal links of a business, which its page asks for together with it. */
+/** The portal links of a business, which its page reads at the same time as the business. */
 export function usePortalLinks(businessId: string) {
   const enabled = useMay()(SESSIONS.listPortalLinks)
   const request = { businessId, pageSize: 20 }

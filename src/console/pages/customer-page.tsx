@@ -14,17 +14,16 @@ import { Empty, Facts, Page, Section } from '../ui/page.tsx'
 import { BusinessLink, Id, PageLink, Time } from '../ui/values.tsx'
 import { pathOfAccount } from './account-forms.tsx'
 import { ACCOUNT_COLUMNS } from './accounts-page.tsx'
-import { PaymentTotals } from './payment-totals.tsx'
-import { amountShown, PaymentStatus } from './payment-words.tsx'
+import { amountShown, PaymentStatus, PaymentTotals } from './payment-words.tsx'
 
-/** Which customer of a business, in the mode that is shown. */
+/** A customer of a business, in the shown mode. */
 interface Customer {
   readonly businessId: string
   readonly customerEmail: string
   readonly live: boolean
 }
 
-/** One customer, whom a business knows by an e-mail address: their accounts, and the payments into all of them. */
+/** One customer, identified by an e-mail address: their accounts, and the payments into all of them. */
 export function CustomerPage() {
   const { business: businessId = '' } = useParams()
   const [customerEmail] = useUrlState('email')
@@ -84,7 +83,7 @@ function Shown({ customer }: Props) {
   )
 }
 
-/** The different texts of some accounts, that of the newest account first. */
+/** The distinct texts of some accounts, beginning with the newest account. */
 function distinct(accounts: readonly Account[], textOf: (account: Account) => string): string[] {
   return [...new Set(accounts.map(textOf))].filter((text) => text !== '')
 }
@@ -110,9 +109,7 @@ function CustomerPayments({ customer }: Props) {
         of={payments}
         isExported
         hrefOf={({ id }, href) => href(`/payments/${id}`)}
-        empty={
-          <Empty title="No payments yet">What is paid into their accounts appears here.</Empty>
-        }
+        empty={<Empty title="No payments yet">Payments into their accounts appear here.</Empty>}
       >
         {arrivals}
       </List>

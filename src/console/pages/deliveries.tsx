@@ -27,7 +27,7 @@ import { Clipped, Dash, EnumStatus, Money, PageLink, Status, Time } from '../ui/
 
 const METHODS = WebhookService.method
 
-/** The deliveries to an endpoint, by status and time; new ones appear by themselves. */
+/** The deliveries to an endpoint, filtered by status and time. New deliveries appear by themselves. */
 export function Deliveries({ endpointId, businessId }: { endpointId: string; businessId: string }) {
   const [status] = useUrlState('status')
   const period = useTimeRange()
@@ -70,12 +70,12 @@ export function Deliveries({ endpointId, businessId }: { endpointId: string; bus
 
 const SOON_MS = 2_000
 
-/** During an attempt, a delivery is due when its lease of a minute ends: it looks like one that waits. */
+/** During an attempt, a delivery is due when its lease of a minute ends, so it looks like a waiting delivery. */
 const LEASE_MS = 75_000
 
 /**
- * When deliveries are to be read again, in milliseconds: attempts have no stream. False: none of them is about to
- * change.
+ * The interval in milliseconds at which to read deliveries again, because attempts have no stream. False: no delivery is
+ * about to change.
  */
 function nextReadMs(deliveries: readonly Delivery[]): number | false {
   const nowMs = Date.now()
@@ -134,7 +134,7 @@ function problemShown({ status, failure, latestAttempt, dueAt }: Delivery) {
   )
 }
 
-/** One delivery: its attempts, its request, and what may be done with it. */
+/** One delivery: its attempts, its request, and the possible actions. */
 export function DeliveryPage() {
   const { id = '' } = useParams()
   const read = useQuery(
@@ -255,7 +255,7 @@ function DeliveryActions({ delivery }: Props) {
           target={delivery.id}
           says="It becomes failed without an acknowledgement. An ordered endpoint is sent its next events."
           request={{ deliveryId: delivery.id }}
-          onClosed={() => {}}
+          isReadLater
         />
       )}
     </>
@@ -267,7 +267,7 @@ const OMISSION_TEXTS: Readonly<Record<number, string>> = {
   [HeaderOmission.BY_ATTEMPT]: 'differs by attempt, and is not stored',
 }
 
-/** A request with its headers and body; absent once the event or the endpoint is deleted. */
+/** A request with its headers and body; absent after the event or the endpoint was deleted. */
 export function RequestShown({ request }: { readonly request: WebhookRequest | undefined }) {
   if (request === undefined) {
     return <p className="faint">The event or the endpoint was deleted, and the request with it.</p>
@@ -303,7 +303,7 @@ export function RequestShown({ request }: { readonly request: WebhookRequest | u
   )
 }
 
-/** The attempts, oldest first; each opens in place. What is still to happen is grey. */
+/** The attempts, oldest first; each opens in place. Expected attempts are grey. */
 function Attempts({ delivery, attempts }: Props & { readonly attempts: readonly Attempt[] }) {
   const isPending = delivery.status === DeliveryStatus.PENDING
   const earlier = delivery.attemptCount - attempts.length

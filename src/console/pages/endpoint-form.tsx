@@ -6,22 +6,21 @@ import type {
   EndpointOptions,
   EndpointOptionsSchema,
 } from '../../../gen/inflow/webhook/v1/endpoint_options_pb.ts'
-import type { Endpoint } from '../../../gen/inflow/webhook/v1/endpoint_pb.ts'
+import { type Endpoint, LegacySignatureSchema } from '../../../gen/inflow/webhook/v1/endpoint_pb.ts'
 import {
   CreateEndpointRequestSchema,
   UpdateEndpointRequestSchema,
 } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
-import type { Choice } from '../format/enums.ts'
+import { type Choice, enumFieldChoices } from '../format/enums.ts'
 import { words } from '../format/ids.ts'
 import { useEventKinds } from '../session/event-kinds.ts'
 import { AreaField, SelectField } from '../ui/fields.tsx'
 import { type FieldSpecs, Fields, type FormValues, pairOf } from '../ui/form.tsx'
 
-/** The fields of an endpoint. @param endpoint to change; undefined: a new one */
+/** The fields of an endpoint. @param endpoint the endpoint to change; undefined: a new endpoint */
 export function EndpointFields({ endpoint }: { readonly endpoint?: Endpoint }) {
   const of: DescMessage = endpoint ? UpdateEndpointRequestSchema : CreateEndpointRequestSchema
   const options = endpoint?.options
-  const isNew = endpoint === undefined
   const values = endpoint ?? { url: '', concurrency: 10, options: { rateLimit: 0 } }
   return (
     <>
@@ -35,9 +34,9 @@ export function EndpointFields({ endpoint }: { readonly endpoint?: Endpoint }) {
       <details>
         <summary>Options: order, rate, headers, authentication, certificate</summary>
         <Fields of={of} values={values} show={ORDER} />
-        <Headers names={options?.headerNames ?? []} isNew={isNew} />
-        <Authentication of={of} options={options} isNew={isNew} />
-        <Certificate of={of} subject={options?.clientCertificate?.subject ?? ''} isNew={isNew} />
+        <Headers names={options?.headerNames ?? []} />
+        <Authentication of={of} options={options} />
+        <Certificate of={of} subject={options?.clientCertificate?.subject ?? ''} />
       </details>
     </>
   )
@@ -59,7 +58,7 @@ function KindsField({ of, kinds }: { of: DescMessage; kinds: readonly string[] }
         audience === EventAudience.ENDPOINTS || audience === EventAudience.ON_REQUEST,
     )
     .map(({ kind }) => ({ value: kind, label: words(kind) }))
-  // Until they are known, those that are chosen stay chosen.
+  // Until the kinds are known, hidden fields keep the chosen ones.
   if (choices === undefined) {
     return kinds.map((kind) => <input key={kind} type="hidden" name="kinds" value={kind} />)
   }
@@ -72,9 +71,9 @@ function KindsField({ of, kinds }: { of: DescMessage; kinds: readonly string[] }
 
 const KEEP: Choice = { value: 'keep', label: 'Keep' }
 
-/** What is secret is kept, replaced or removed. */
-function Headers({ names, isNew }: { readonly names: readonly string[]; readonly isNew: boolean }) {
-  const canKeep = !isNew && names.length > 0
+/** The fields of secret headers, which are kept, replaced or removed. */
+function Headers({ names }: { readonly names: readonly string[] }) {
+  const canKeep = names.length > 0
   const [change, setChange] = useState(canKeep ? 'keep' : 'replace')
   return (
     <>
@@ -91,16 +90,11 @@ function Headers({ names, isNew }: { readonly names: readonly string[]; readonly
           name="options.headers"
           label="Headers of every request"
           placeholder="x-tenant: ada"
-          hint="One a line, name: value. They are encrypted, and not shown again."
+          hint="One per line, name: value. They are encrypted, and not shown again."
         />
       )}
     </>
   )
-}
-
-interface OptionProps {
-  readonly of: DescMessage
-  readonly isNew: boolean
 }
 
 const METHODS: readonly Choice[] = [
@@ -109,7 +103,7 @@ const METHODS: readonly Choice[] = [
   { value: 'oauth2', label: 'OAuth 2.0 client credentials' },
 ]
 
-/** How requests authenticate themselves, in words; undefined: not at all. */
+/** Describes how requests authenticate; undefined: they do not. */
 export function authenticationText(options: ConfiguredOptions | undefined): string | undefined {
   const authentication = options?.authentication
   if (authentication?.case === 'basicUsername') return `as ${authentication.value} (basic)`
@@ -120,10 +114,12 @@ export function authenticationText(options: ConfiguredOptions | undefined): stri
 function Authentication({
   of,
   options,
-  isNew,
-}: OptionProps & { readonly options: ConfiguredOptions | undefined }) {
+}: {
+  readonly of: DescMessage
+  readonly options: ConfiguredOptions | undefined
+}) {
   const present = authenticationText(options)
-  const canKeep = !isNew && present !== undefined
+  const canKeep = present !== undefined
   const [method, setMethod] = useState(canKeep ? 'keep' : 'none')
   return (
     <>
@@ -159,8 +155,8 @@ const OAUTH2: FieldSpecs = [
   { 'options.authentication.oauth2.credentialsInBody': 'Send the credentials in the body' },
 ]
 
-function Certificate({ of, subject, isNew }: OptionProps & { readonly subject: string }) {
-  const canKeep = !isNew && subject !== ''
+function Certificate({ of, subject }: { readonly of: DescMessage; readonly subject: string }) {
+  const canKeep = subject !== ''
   const [change, setChange] = useState(canKeep ? 'keep' : 'none')
   const none = { value: 'none', label: 'None' }
   const replace = { value: 'replace', label: 'A certificate for mutual TLS' }
@@ -190,7 +186,7 @@ const CERTIFICATE: FieldSpecs = {
   },
 }
 
-/** The options that a form changes; what it keeps is absent. */
+/** The options that a form changes; options that it keeps are absent. */
 export function readOptions(
   form: FormValues,
   read: EndpointOptions | undefined,
@@ -207,12 +203,12 @@ export function readOptions(
   } as MessageInitShape<typeof EndpointOptionsSchema>
 }
 
-/** How the requests to a new endpoint look and are signed. */
+/** The fields for the format and signature of requests to a new endpoint. */
 export function ProfileFields() {
   const [profile, setProfile] = useState('STANDARD')
   const choices = [
     { value: 'STANDARD', label: 'Standard Webhooks' },
-    { value: 'WIAXY', label: 'wiaxy, for a receiver that exists' },
+    { value: 'WIAXY', label: 'wiaxy, for an existing receiver' },
   ]
   return (
     <>
@@ -231,16 +227,12 @@ export function ProfileFields() {
 }
 
 export const TEXT_SECRET = {
-  hint: 'The secret key that the receiver has already. It is encrypted, and not shown again. Empty: one is generated.',
+  hint: 'The secret key that the receiver already has. It is encrypted, and not shown again. Empty: one is generated.',
 }
 
-const LEGACY_SIGNATURES = [
-  { value: '', label: 'None' },
-  { value: 'MD5', label: 'MD5 of the text secret (weak)' },
-  { value: 'HMAC_BODY', label: 'HMAC-SHA256 of the body alone (weak)' },
-]
+const LEGACY_SIGNATURES = [{ value: '', label: 'None' }, ...enumFieldChoices(LegacySignatureSchema)]
 
-/** What of the wiaxy profile can be changed. @param endpoint to change; undefined: a new one */
+/** The fields of the wiaxy profile that can be changed. @param endpoint the endpoint to change; undefined: a new endpoint */
 export function FormatFields({ of, endpoint = {} }: { of: DescMessage; endpoint?: object }) {
   return (
     <Fields

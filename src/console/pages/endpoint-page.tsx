@@ -14,12 +14,13 @@ import {
   type EndpointStatistics,
   EndpointStatisticsSchema,
   EndpointStatus,
-  LegacySignature,
+  LegacySignatureSchema,
 } from '../../../gen/inflow/webhook/v1/endpoint_pb.ts'
 import {
   UpdateEndpointRequestSchema,
   WebhookService,
 } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
+import { enumLabel } from '../format/enums.ts'
 import { endpointName } from '../format/ids.ts'
 import { count } from '../format/money.ts'
 import { DAY, durationText, localField, msOf } from '../format/time.ts'
@@ -45,7 +46,7 @@ import { kindsText, stateOf, successText } from './webhooks-page.tsx'
 
 const METHODS = WebhookService.method
 
-/** One endpoint: how it is signed and sent, how it did, what may be done with it, and its deliveries. */
+/** One endpoint: its settings, statistics, actions and deliveries. */
 export function EndpointPage() {
   const { id = '' } = useParams()
   const { endpoint, isMissing, read } = useEndpoint(id)
@@ -66,12 +67,12 @@ export function EndpointPage() {
   )
 }
 
-/** All endpoints of a business: it can have 50 in each mode. */
+/** Enough for all endpoints of a business, which can have 50 in each mode. */
 const PAGE_SIZE = 200
 
 /**
- * Finds an endpoint by its id. Links of lists name its business, so that one call is enough; without it, a search
- * says whose it is.
+ * Finds an endpoint by its id. Links in lists name its business, so that one call is enough; without the business, a search
+ * finds it.
  */
 function useEndpoint(endpointId: string) {
   const { businessIds } = useSession()
@@ -205,12 +206,6 @@ function Sending({ endpoint }: Props) {
   )
 }
 
-const LEGACY_SIGNATURES: Readonly<Record<LegacySignature, string | undefined>> = {
-  [LegacySignature.UNSPECIFIED]: undefined,
-  [LegacySignature.MD5]: 'MD5 of the text (weak)',
-  [LegacySignature.HMAC_BODY]: 'HMAC-SHA256 of the body alone (weak)',
-}
-
 function formatFacts(endpoint: Endpoint): Fact[] {
   if (!isWiaxy(endpoint)) {
     const also = endpoint.wiaxyHeaders ? ', and the x-wiaxy headers' : ''
@@ -218,13 +213,13 @@ function formatFacts(endpoint: Endpoint): Fact[] {
   }
   return [
     ['Profile', 'wiaxy'],
-    ['Earlier signature', LEGACY_SIGNATURES[endpoint.legacySignature]],
+    ['Earlier signature', enumLabel(LegacySignatureSchema, endpoint.legacySignature)],
     ['Event name', endpoint.eventName],
     ['Payer', endpoint.payerAsArray ? 'As an array of one' : undefined],
   ]
 }
 
-/** The last 24 hours. */
+/** The statistics of the last 24 hours. */
 function Statistics({ of }: { readonly of: EndpointStatistics }) {
   const latency = (ms: number) => (of.latencyP95Ms > 0 ? durationText(ms) : undefined)
   return (
@@ -248,7 +243,7 @@ function Statistics({ of }: { readonly of: EndpointStatistics }) {
   )
 }
 
-/** What the receiver answered to the latest attempts that failed, the most frequent first. */
+/** The responses to the latest failed attempts, the most frequent first. */
 function Failures({ of }: { readonly of: readonly EndpointFailure[] }) {
   return (
     <Section title="What fails">
@@ -279,7 +274,7 @@ const FAILURES = columnsOf(EndpointFailureSchema, [
   ['Last', 'lastAt'],
 ])
 
-/** How much of a response fits into a row, in characters. */
+/** The most characters of a response that fit into a row. */
 const RESPONSE_SHOWN = 60
 
 type Hour = EndpointStatistics['hours'][number]
@@ -290,7 +285,7 @@ function failedAttempts({ attemptCount, deliveredCount }: Hour | EndpointStatist
 
 const whole = (value: number) => (Number.isInteger(value) ? String(value) : '')
 
-/** The last 24 hours: how many were acknowledged, how many attempts failed, and how long receivers took. */
+/** Charts of the last 24 hours: acknowledged deliveries, failed attempts, and response times. */
 function EndpointCharts({ statistics: { hours } }: { readonly statistics: EndpointStatistics }) {
   const { times, counts, latencies } = useMemo(() => {
     const line = (label: string, colour: string, of: (hour: Hour) => number | null) => ({
@@ -329,11 +324,11 @@ function EndpointCharts({ statistics: { hours } }: { readonly statistics: Endpoi
 
 const isWiaxy = ({ profile }: Endpoint) => profile === EndpointProfile.WIAXY
 
-/** How often the delivery of a test event is looked at until its first attempt has ended, and how often at most. */
+/** The interval and the number of polls of a test event's delivery until its first attempt has ended. */
 const TEST_MS = 700
 const TEST_LOOKS_MAX = 40
 
-/** What the receiver answered to a test event, as soon as it did. */
+/** The response of the receiver to a test event, shown when it arrives. */
 function TestResult(sent: { readonly eventId: string; readonly endpointId: string }) {
   const { data } = useQuery(METHODS.listDeliveries, sent, {
     staleTime: 0,
@@ -353,7 +348,7 @@ function TestResult(sent: { readonly eventId: string; readonly endpointId: strin
     <div aria-live="polite">
       <p>
         {delivery?.latestAttempt === undefined ? (
-          <Status tone="waiting">Waiting for the answer</Status>
+          <Status tone="waiting">Waiting for the response</Status>
         ) : (
           <>
             <Status tone={error === '' ? 'good' : 'bad'}>
@@ -404,7 +399,7 @@ function EndpointActions({ endpoint }: Props) {
           label="Switch text"
           kind="danger"
           isOffered={endpoint.secrets.some(({ next }) => next)}
-          says="Only the new text signs from now on: a receiver with the one before refuses events."
+          says="Only the new text signs from now on: a receiver with the previous text refuses events."
         />
       )}
       <Switch endpoint={endpoint} isEnabled={isEnabled} />
@@ -436,7 +431,7 @@ function Edit({ endpoint }: Props) {
       method={METHODS.updateEndpoint}
       label="Edit"
       target={endpoint.id}
-      says="Pending deliveries are sent to a new URL too. Headers and authentication belong to the URL's origin: state them again with another one."
+      says="Pending deliveries are sent to a new URL too. Headers and authentication belong to the URL's origin: enter them again if the origin changes."
       request={(form, { url, kinds = [], options }) => ({
         endpointId: endpoint.id,
         url: url === endpoint.url ? undefined : url,
@@ -497,10 +492,10 @@ function Switch({ endpoint: { id }, isEnabled }: Props & { readonly isEnabled: b
       says={
         isEnabled
           ? 'Its deliveries are paused for as long as retries last, and then fail. Later events get no deliveries until it is enabled.'
-          : 'Its paused deliveries are sent now, and its failure history is reset. Recover sends again what failed meanwhile.'
+          : 'Its paused deliveries are sent now, and its failure history is reset. Recover sends deliveries again that have failed since then.'
       }
       request={{ endpointId: id, enabled: !isEnabled }}
-      onClosed={() => {}}
+      isReadLater
     />
   )
 }

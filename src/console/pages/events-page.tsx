@@ -25,7 +25,7 @@ import { Dash, EnumStatus, Id, PageLink, Time } from '../ui/values.tsx'
 
 const PAGE_SIZE = 50
 
-/** The event log, newest first, as it grows and as it was before. */
+/** The event log, newest first: new events as they arrive, and earlier events page by page. */
 export function EventsPage() {
   const { live, businessId } = useViewScope()
   const [kind] = useUrlState('kind')
@@ -44,7 +44,7 @@ export function EventsPage() {
   )
 }
 
-/** The stream is one for all pages. */
+/** Pauses the stream, which all pages share. */
 function PauseButton() {
   const { state, isPaused, setPaused } = useLive()
   if (state.kind === 'off') return null
@@ -101,7 +101,7 @@ interface LogProps {
   readonly items: (events: readonly Event[]) => readonly ReactNode[]
 }
 
-/** What arrived, and below it the log before, page by page. */
+/** The events that arrived, and below them the earlier log, page by page. */
 function Log({ kind, rows, items }: LogProps) {
   const { live, businessId } = useViewScope()
   const isPortal = useRestricted()
@@ -150,7 +150,7 @@ interface EventItemProps {
   readonly onToggle: (id: string) => void
 }
 
-/** One line of the tail, which opens in place. It is drawn again only if it opens or closes. */
+/** One line of the log, which opens in place. It is redrawn only if it opens or closes. */
 const EventItem = memo(function EventItem({ event, isOpen, onToggle }: EventItemProps) {
   const { text, to, who = '', minor } = subjectOf(event)
   return (
@@ -177,7 +177,7 @@ const EventItem = memo(function EventItem({ event, isOpen, onToggle }: EventItem
         <div className="event-details">
           <p className="page-actions">
             <PageLink to={`/events/${event.id}`}>The event and its deliveries</PageLink>
-            {to !== '' && <PageLink to={to}>What it is about</PageLink>}
+            {to !== '' && <PageLink to={to}>The subject of the event</PageLink>}
           </p>
           <EventJson event={event} />
         </div>
@@ -187,7 +187,7 @@ const EventItem = memo(function EventItem({ event, isOpen, onToggle }: EventItem
 })
 
 /** An event as JSON, and the commands that print it elsewhere. */
-export function EventJson({ event }: { readonly event: Event }) {
+function EventJson({ event }: { readonly event: Event }) {
   const { typeName } = EventService
   const call = curlOfCall(
     window.location.origin,
@@ -227,13 +227,13 @@ function tailCommand(shown: {
 interface EventSubject {
   readonly text: string
   readonly to: string
-  /** The customer, or who paid. */
+  /** The customer or the payer. */
   readonly who?: string | undefined
   readonly minor?: bigint
 }
 
-/** What an event is about, in a few words, and its page. */
-export function subjectOf({ payload, businessId }: Event): EventSubject {
+/** The subject of an event in a few words, and its page. */
+function subjectOf({ payload, businessId }: Event): EventSubject {
   switch (payload.case) {
     case 'transaction': {
       const { id, sessionId: text, customerName, accountName, amountMinor: minor } = payload.value
@@ -275,9 +275,9 @@ export function subjectOf({ payload, businessId }: Event): EventSubject {
   }
 }
 
-/** One event: its content, and to whom it was sent. */
+/** One event: its content, and its deliveries. */
 export function EventPage() {
-  const { id = '' } = useParams<{ id: string }>()
+  const { id = '' } = useParams()
   const read = useQuery(EventService.method.getEvent, { eventId: id })
   const event = read.data?.event
   useShowObject(event)

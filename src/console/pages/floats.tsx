@@ -8,10 +8,10 @@ import { Table } from '../ui/list.tsx'
 import { Loaded } from '../ui/page.tsx'
 import { Dash, Money, Status, Time } from '../ui/values.tsx'
 
-/** How often they are read: the service reads the banks every 30 s. */
+/** How often floats are read; the service reads the banks every 30 s. */
 const REFRESH_MS = 30_000
 
-/** The accounts of the operator that payouts are paid from, one a bank. */
+/** The operator's accounts from which payouts are paid, one for each bank. */
 export function Floats() {
   const { live } = useViewScope()
   const options = { refetchInterval: REFRESH_MS }

@@ -16,12 +16,12 @@ import { useViewScope } from '../session/view-scope.tsx'
 import { columnsOf } from '../ui/columns.tsx'
 import { Table } from '../ui/list.tsx'
 import { Empty, Loaded, Page, Section } from '../ui/page.tsx'
-import { Figure, Status, Time } from '../ui/values.tsx'
+import { Dash, Figure, Status, Time } from '../ui/values.tsx'
 
-/** How often the health is read: no stream has it. A hidden tab does not read it. */
+/** How often the health is read. It is polled, because no stream has it; a hidden tab does not poll. */
 const REFRESH_MS = 10_000
 
-/** Whether the service, its database and its banks work, as the instance that answers sees it. */
+/** The health of the service, its database and its banks, as the responding instance sees it. */
 export function HealthPage() {
   const { live } = useViewScope()
   const read = useQuery(
@@ -37,7 +37,7 @@ export function HealthPage() {
   )
   return (
     <Page title="Health" actions={readAt}>
-      {read.error && <Readiness reasons={['it does not answer']} />}
+      {read.error && <Readiness reasons={['it does not respond']} />}
       <Loaded read={read} rows={8}>
         {({ health, banks, waiting }) =>
           health === undefined ? (
@@ -86,7 +86,7 @@ function Readiness({ reasons }: { readonly reasons: readonly string[] }) {
   )
 }
 
-/** From here on a figure is not usual, and from here on it is bad. */
+/** The limits from which a figure is unusual, and from which it is bad. */
 const LIMITS = {
   databaseMs: [50, 500],
   sequencerMs: [2_000, 30_000],
@@ -99,7 +99,7 @@ interface MeasuredProps {
   readonly value: string
   readonly note: ReactNode
   readonly measured: readonly [value: bigint | number, limits: readonly [number, number]]
-  /** What it is when it is not usual. */
+  /** The text for an unusual figure. */
   readonly unusual?: string
 }
 
@@ -187,7 +187,7 @@ function syncText(state: string): string {
   return state === 'potential' ? 'may wait for it' : 'wait for it'
 }
 
-/** The banks: whether they answer, and when they were last heard of. */
+/** The columns of banks: whether they respond, and when they last did. */
 const BANK_COLUMNS = columnsOf(BankStateSchema, [
   ['Bank', ({ bank }) => <strong>{bankName(bank)}</strong>],
   ['Calls', breakerShown],
@@ -225,10 +225,10 @@ function breakerShown({ breaker, breakerSince, accessDenied }: BankState) {
   )
 }
 
-/** How far the bank's list of payments was compared with the recorded ones. */
+/** How far the bank's list of payments is reconciled. */
 function reconciledShown({ reconciliationRuns }: BankState) {
   const [run] = reconciliationRuns
-  if (run === undefined) return <span className="faint">–</span>
+  if (run === undefined) return <Dash />
   const failures = reconciliationRuns.reduce((sum, each) => sum + each.failureCount, 0)
   return (
     <>

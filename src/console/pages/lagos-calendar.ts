@@ -1,7 +1,7 @@
 import { type Timestamp, timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { DAY_MS } from '../../core/durations.ts'
 
-/** Lagos is an hour ahead of UTC all year. */
+/** The offset of Lagos, which is an hour ahead of UTC all year. */
 const LAGOS_MS = 3_600_000
 /** The day in Lagos at a time, as YYYY-MM-DD. */
 export function dayAt(ms: number): string {
@@ -13,7 +13,7 @@ export function dayStartMs(day: string): number {
   return Date.parse(`${day}T00:00:00Z`) - LAGOS_MS
 }
 
-/** The days from one to another, the last one included, as a period of times. */
+/** The period of the days from `from` to `to`, including the last day. */
 export function periodOf(from: string, to: string): { from: Timestamp; to: Timestamp } {
   return {
     from: timestampFromMs(dayStartMs(from)),
@@ -21,7 +21,7 @@ export function periodOf(from: string, to: string): { from: Timestamp; to: Times
   }
 }
 
-/** The month that is so many months later. @param month YYYY-MM */
+/** The month that is `months` later. @param month YYYY-MM */
 export function shiftMonth(month: string, months: number): string {
   const [year = 0, number = 1] = month.split('-').map(Number)
   return new Date(Date.UTC(year, number - 1 + months, 1)).toISOString().slice(0, 7)
@@ -43,7 +43,7 @@ function format(options: Intl.DateTimeFormatOptions, day: string): string {
   )
 }
 
-/** How many days of the week are before the first of a month, in weeks that begin on Monday. */
+/** How many days of the first week are before the first of the month; weeks begin on Monday. */
 export function blanksBefore(month: string): number {
   return (new Date(`${month}-01T00:00:00Z`).getUTCDay() + 6) % 7
 }

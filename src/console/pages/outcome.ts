@@ -9,16 +9,16 @@ import {
 import { TransactionStatus } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import type { StatementRow } from './statement-csv.ts'
 
-/** Where a payment belongs: `missing` is recorded nowhere here, `extra` is not in the statement. */
+/** The group of a payment: `missing` payments are not recorded, `extra` payments are not in the statement. */
 export type Group = 'matched' | 'missing' | 'extra' | 'mismatched' | 'unmatched' | 'repeated'
 
-/** A payment of the statement, or one that it lacks, and what became of it. */
+/** A payment of the statement or a recorded payment that it lacks, with the result of the comparison. */
 export interface Outcome {
   readonly key: string
   readonly group: Group
-  /** The row of the statement; undefined: it lacks the payment. */
+  /** The row of the statement; undefined: the statement lacks the payment. */
   readonly row: StatementRow | undefined
-  /** The recorded payment; undefined: there is none. */
+  /** The recorded payment; undefined: the payment is not recorded. */
   readonly recorded: RecordedPayment | undefined
   readonly action: Action
   readonly cause: string
@@ -39,7 +39,7 @@ export function isLate({ retryReason }: StatementResult): boolean {
   return retryReason === RetryReason.TIME
 }
 
-/** What identifies a payment: its transaction, or else its session or the bank's key. */
+/** The identity of a payment: its transaction, or else its session id or the bank's key. */
 function identityOf(row: StatementRow, recorded: RecordedPayment | undefined): string {
   return recorded?.transactionId ?? (row.credit.sessionId || row.credit.bankKey)
 }
@@ -54,7 +54,7 @@ const GROUPS: Readonly<Partial<Record<Finding, Group>>> = {
 /**
  * Groups a row by its result.
  *
- * @param seen the payments of the rows before; this one is added
+ * @param seen the payments of the previous rows, to which the payment is added
  */
 export function outcomeOf(row: StatementRow, result: StatementResult, seen: Set<string>): Outcome {
   const { finding, action, cause, recorded } = result
@@ -65,7 +65,7 @@ export function outcomeOf(row: StatementRow, result: StatementResult, seen: Set<
   return { key: `${row.line}`, group, row, recorded, action, cause }
 }
 
-/** A recorded payment that the statement lacks; undefined if it has it, or if no money arrived. */
+/** A recorded payment that the statement lacks; undefined if the statement has it, or if no money arrived. */
 export function extraOf(recorded: RecordedPayment, seen: ReadonlySet<string>): Outcome | undefined {
   const { transactionId, sessionId, status } = recorded
   if (seen.has(transactionId) || seen.has(sessionId)) return undefined
@@ -74,12 +74,12 @@ export function extraOf(recorded: RecordedPayment, seen: ReadonlySet<string>): O
   return { key: transactionId, group: 'extra', recorded, ...nothing }
 }
 
-/** The amount that a group sums: that of the statement, or else the recorded one. */
+/** The amount that counts in the sum of a group: that of the statement, or else the recorded amount. */
 export function amountOf({ row, recorded }: Outcome): bigint {
   return row?.credit.amountMinor ?? recorded?.amountMinor ?? 0n
 }
 
-/** Whether a further call could change what became of a row. */
+/** Whether another call could change the result of a row. */
 export function isOpen({ group, action }: Outcome): boolean {
   if (group === 'missing') {
     return action === Action.NONE || action === Action.RETRY || action === Action.REJECTED
@@ -87,8 +87,8 @@ export function isOpen({ group, action }: Outcome): boolean {
   return group === 'mismatched' && (action === Action.NONE || action === Action.RETRY)
 }
 
-/** When the rows were paid: the first, and a second after the last; undefined if no row says. */
-export function periodOf(
+/** The period of the rows, from the first until a second after the last; undefined if no row has a time. */
+export function rowPeriodOf(
   rows: readonly StatementRow[],
 ): { fromMs: number; toMs: number } | undefined {
   let [fromMs, toMs] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY]

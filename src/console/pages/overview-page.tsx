@@ -22,16 +22,15 @@ import { useEvents } from '../session/live.tsx'
 import { SUMMARY_ITEMS, useReviewSummary } from '../session/review-summary.ts'
 import { useMay, useReader } from '../session/session.tsx'
 import { useViewScope } from '../session/view-scope.tsx'
-import { useNow } from '../ui/clock.ts'
 import { columnsOf } from '../ui/columns.tsx'
 import { Table } from '../ui/list.tsx'
 import { Facts, Loaded, Page, Section } from '../ui/page.tsx'
-import { PageLink, Sparkline, Status, Time } from '../ui/values.tsx'
+import { PageLink, Sparkline, Status, Time, useNow } from '../ui/values.tsx'
 import { type Arrivals, addArrivals, keepUncounted, NO_ARRIVALS, withArrivals } from './arrivals.ts'
 import { Floats } from './floats.tsx'
-import { kindOf, placeOf } from './review-kinds.ts'
+import { countText, kindOf, placeOf, totalOf } from './review-kinds.ts'
 
-/** What happened in the last 24 hours, what waits, and whether all is well. */
+/** The figures of the last 24 hours, waiting work, and the health of the service. */
 export function OverviewPage() {
   const { read, arrivals } = useOverview()
   const mayReadFloat = useMay()(PayoutService.method.getFloat)
@@ -70,7 +69,7 @@ export function OverviewPage() {
   )
 }
 
-/** How often the figures are read: no stream has those of webhooks, banks and the database. */
+/** How often the figures are read. They are polled, because no stream covers webhooks, banks and the database. */
 const REFRESH_MS = 30_000
 
 /** The figures, and the payments that arrived since they were computed. */
@@ -88,7 +87,7 @@ function useOverview() {
   useEffect(() => {
     if (atMs !== undefined) setArrivals((now) => keepUncounted(now, atMs, uncounted))
   }, [atMs, uncounted])
-  // biome-ignore lint/correctness/useExhaustiveDependencies: other figures begin anew
+  // biome-ignore lint/correctness/useExhaustiveDependencies: the figures of another mode or business begin anew
   useEffect(() => setArrivals(NO_ARRIVALS), [live, businessId])
   useEvents((events, missed) => {
     if (missed) void refetch()
@@ -147,11 +146,11 @@ function BankStatus({ bank }: { readonly bank: BankState }) {
   )
 }
 
-/** The run that ended last, or that is in progress. */
+/** The latest finished run, or the run in progress. */
 function LastRun({ runs }: { readonly runs: readonly ReconciliationRun[] }) {
   const failing = runs.find(({ failureCount }) => failureCount > 0)
   const run = failing ?? runs[0]
-  // `to` is `from` if none has begun.
+  // `to` equals `from` if no run has begun.
   if (run === undefined || (run.missedCount === 0 && msOf(run.to) === msOf(run.from))) {
     return <span className="faint">None</span>
   }
@@ -168,7 +167,7 @@ function LastRun({ runs }: { readonly runs: readonly ReconciliationRun[] }) {
   )
 }
 
-/** The oldest items of the review queue, each with the page where it is decided. */
+/** The oldest items of the review queue, each with a link to the page that decides it. */
 function NeedsYou() {
   const read = useReviewSummary()
   return (
@@ -206,7 +205,7 @@ function NeedsYouItem({ item }: { readonly item: ReviewItem }) {
   )
 }
 
-/** The service and its database, as the instance that answered sees them. */
+/** The health of the service and its database, as the responding instance sees it. */
 function Health({ health, waiting }: { health: Figures; waiting: WaitingFigures | undefined }) {
   const { notReady, standbys } = health
   const isReady = notReady.length === 0
@@ -328,17 +327,17 @@ function TileFrame({ title, to, number, whole, children }: TileProps) {
 interface HourTileProps extends TileProps {
   readonly values: readonly number[]
   readonly comparison: string | undefined
-  /** What the figure counts, where that is not plain. */
+  /** What the figure counts, if that is not obvious. */
   readonly includes?: string
 }
 
-/** A figure of the last 24 hours, its last whole hour beside that of a week before, and its course. */
+/** A figure of the last 24 hours, a comparison of its last whole hour with the previous week, and a sparkline. */
 function Tile({ values, comparison, includes, ...frame }: HourTileProps) {
   return (
     <TileFrame {...frame}>
       <span
         className="tile-text"
-        title={`The last whole hour, beside the same hour a week before${includes === undefined ? '' : `. ${includes}`}`}
+        title={`The last whole hour, compared with the same hour a week before${includes === undefined ? '' : `. ${includes}`}`}
       >
         {comparison ?? 'in 24 hours'}
       </span>
@@ -352,18 +351,15 @@ interface OverviewProps {
 }
 
 function ReviewTile({ overview: { review } }: OverviewProps) {
-  const total = review.reduce((sum, item) => sum + item.count, 0)
-  const isCut = review.some(({ more }) => more)
   return (
-    <TileFrame title="To review" to="/review" number={`${count(total)}${isCut ? '+' : ''}`}>
+    <TileFrame title="To review" to="/review" number={countText(totalOf(review))}>
       {review.length === 0 ? (
         <span className="tile-text">Nothing waits for a decision</span>
       ) : (
         <span className="tile-list">
           {review.slice(0, 3).map((item) => (
             <span key={item.kind} className="tile-text">
-              {count(item.count)}
-              {item.more ? '+' : ''} {kindOf(item.kind)?.inText[item.count === 1 ? 0 : 1]}
+              {countText(item)} {kindOf(item.kind)?.inText[item.count === 1 ? 0 : 1]}
             </span>
           ))}
         </span>
@@ -398,12 +394,12 @@ function dueText(dueMs: number | undefined): string {
 
 const weekClock = formatter(undefined, { weekday: 'short', ...CLOCK })
 
-/** A figure of an hour; undefined: there is nothing that it could be of. */
+/** A figure of an hour; undefined: the hour has no data for it. */
 type Figure = (hour: HourFigures) => number | undefined
 
 /**
- * One figure of the last whole hour beside that of a week before: `▲ 8 % on last Mon 14:00`. Undefined if there is none:
- * the service may not have run a week ago.
+ * Compares a figure of the last whole hour with that of a week before: `▲ 8 % on last Mon 14:00`. Undefined without data
+ * of a week ago.
  */
 function compare(
   hours: readonly HourFigures[],
@@ -419,7 +415,7 @@ function compare(
   return `${changeText(now, then)} on last ${weekClock(startMs)}`
 }
 
-/** `▲ 8 %` or `▼ 12 %`; nothing can be said of a share of zero. */
+/** `▲ 8 %` or `▼ 12 %`; a change from zero has no percentage. */
 function changeText(now: number, then: number): string {
   if (now === then) return now === 0 ? 'None, as' : 'Same as'
   if (then === 0) return '▲ from none'
@@ -429,20 +425,20 @@ function changeText(now: number, then: number): string {
   return `${percent > 0 ? '▲' : '▼'} ${text} %`
 }
 
-/** The part of webhook attempts that receivers acknowledged, from 0 to 1; undefined: there was none. */
+/** The fraction of webhook attempts that receivers acknowledged, from 0 to 1; undefined: there was no attempt. */
 function successOf(figures: HourFigures | undefined): number | undefined {
   if (figures === undefined || figures.attempts === 0n) return undefined
   return Math.min(1, Number(figures.delivered) / Number(figures.attempts))
 }
 
-/** `99.95 %`; only what has no failure at all is `100 %`. */
+/** `99.95 %`; `100 %` only without any failure. */
 function percentText(part: number | undefined): string {
   if (part === undefined) return '–'
   if (part === 1) return '100 %'
   return `${(Math.floor(part * 10_000) / 100).toFixed(2)} %`
 }
 
-/** For how long, in a word or two: `2 d 4 h`. */
+/** An age in a word or two: `2 d 4 h`. */
 function ageText(fromMs: number, nowMs: number): string {
   const age = Math.max(0, nowMs - fromMs)
   if (age < 60_000) return '< 1 min'

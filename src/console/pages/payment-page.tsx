@@ -27,19 +27,26 @@ import { useEvents } from '../session/live.tsx'
 import { useMay } from '../session/session.tsx'
 import { useShowObject } from '../session/view-scope.tsx'
 import { Action } from '../ui/action.tsx'
-import { useNow } from '../ui/clock.ts'
 import { MessageFacts } from '../ui/columns.tsx'
 import { Loaded, Page, Section } from '../ui/page.tsx'
-import { BusinessLink, CustomerLink, EnumStatus, Id, PageLink, Status } from '../ui/values.tsx'
+import {
+  BusinessLink,
+  CustomerLink,
+  EnumStatus,
+  Id,
+  PageLink,
+  Status,
+  useNow,
+} from '../ui/values.tsx'
 import { Redeliver } from './deliveries.tsx'
 import { amountShown, PaymentStatus } from './payment-words.tsx'
 import { Refund, Refunds, useRefunds } from './refunds.tsx'
 import { TimelineList } from './timeline.tsx'
 import { verdictOf } from './verdict.ts'
 
-/** One payment: everything that happened to it, and what is still to happen. */
+/** One payment: its history, and the expected next steps. */
 export function PaymentPage() {
-  const { id = '' } = useParams<{ id: string }>()
+  const { id = '' } = useParams()
   const read = useTimeline(id)
   const timeline = read.data?.timeline
   const payment = timeline?.transaction
@@ -65,11 +72,11 @@ export function PaymentPage() {
   )
 }
 
-/** Where the payment is, in a sentence, and what helps. */
+/** The state of the payment in a sentence, and an action if one helps. */
 function Verdict({ timeline, payment }: { timeline: Timeline; payment: Transaction }) {
   const now = useNow()
   const { tone, text, delivery } = verdictOf(payment, timeline.deliveries, now)
-  // The result is shown until the viewer closes it, also when the delivery is late no more.
+  // Keeps the delivery until the viewer closes the result, even if it is no longer late.
   const latest = useRef(delivery)
   latest.current = delivery ?? latest.current
   return (
@@ -87,17 +94,17 @@ function Verdict({ timeline, payment }: { timeline: Timeline; payment: Transacti
   )
 }
 
-/** Deliveries exist and are attempted soon after the event that they are of. */
+/** How soon after an event its deliveries have usually been attempted. */
 const AFTER_EVENT_MS = 1_500
 
-/** After the time at which an attempt was due. */
+/** How long after its due time an attempt has usually been made. */
 const AFTER_DUE_MS = 500
 const OVERDUE_MS = 5_000
 const ATTEMPT_WAIT_MAX_MS = 60_000
 
 /**
- * Reads the timeline, and again when an event of the payment arrives. Attempts have no events: while one is due,
- * it is read again when that should have been made.
+ * Reads the timeline, and reads it again when an event of the payment arrives. Attempts have no events: while an attempt is
+ * due, the timeline is read again at the time when the attempt should have been made.
  */
 function useTimeline(transactionId: string) {
   const read = useQuery(
@@ -129,7 +136,7 @@ function concerns(
       return payload.value.id === id
     case 'paymentConflict':
       return payload.value.transactionId === id
-    // A settlement does not list its payments.
+    // The event of a settlement does not list its payments.
     case 'settlement':
       return businessId === shown?.transaction?.businessId && !shown.transaction.settled
     default:
@@ -282,7 +289,7 @@ function PaymentActions({ payment, refunds }: ActionsProps) {
   )
 }
 
-/** What is seldom done, behind one more click. The result of what was done is shown until the viewer closes it. */
+/** Rare actions, behind another click. Their results are shown until the viewer closes them. */
 function More({ isOffered, children }: { isOffered: boolean; children: ReactNode }) {
   const mayReverse = useMay()(TransactionService.method.reverseTransaction)
   if (!mayReverse) return null
@@ -315,7 +322,7 @@ function Reverse({ payment }: { readonly payment: Transaction }) {
   )
 }
 
-/** The movements of the money as debits and credits, whose sums are equal. */
+/** The postings as debits and credits, whose sums are equal. */
 function Postings({ postings }: { readonly postings: readonly Posting[] }) {
   if (postings.length === 0) {
     return <p className="faint">No money has moved.</p>
@@ -351,7 +358,7 @@ function Postings({ postings }: { readonly postings: readonly Posting[] }) {
   )
 }
 
-/** A ledger account; where money comes from has the bank's name. */
+/** The name of a ledger account; accounts of banks show the name of the bank. */
 function accountText(account: string): string {
   const bank = account.startsWith(CLEARING) && enumValue(BankSchema, account.slice(CLEARING.length))
   return bank ? `At ${bankName(bank)}` : words(account)

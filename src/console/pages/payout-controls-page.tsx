@@ -23,7 +23,7 @@ import { Requester } from './payout-words.tsx'
 
 const METHODS = PayoutService.method
 
-/** What operators watch and stop: the accounts that payouts are paid from, the pauses, the rules of the installation. */
+/** The pauses, the floats of the banks, and the rules of the installation, for operators. */
 export function PayoutControlsPage() {
   return (
     <Page title="Float, pauses and rules">
@@ -78,15 +78,15 @@ function Resume({ pause }: { readonly pause: Pause }) {
       method={METHODS.resumePayouts}
       label="Resume"
       target={targetOf(pause)}
-      says="Payouts that waited for it are sent at once."
+      says="Payouts that waited for the end of the pause are sent at once."
       request={{ scope, bank, businessId }}
       fields={{ reason: { rows: 2 } }}
-      onClosed={() => {}}
+      isReadLater
     />
   )
 }
 
-/** @param businessId the business alone; absent: what is stopped is chosen */
+/** @param businessId pauses only this business; absent: the form offers the choice */
 export function PausePayouts({ businessId }: { readonly businessId?: string }) {
   const one = businessId !== undefined && { scope: PauseScope.BUSINESS, businessId }
   return (
@@ -95,9 +95,9 @@ export function PausePayouts({ businessId }: { readonly businessId?: string }) {
       label="Pause payouts"
       kind="danger"
       icon="pause"
-      says="Nothing is sent from the next moment on, at any instance. What is being sent is not called back; requests are still taken, but for those of a business that is paused."
+      says="No more payouts are sent, at any instance. Payouts that are already being sent are not stopped. New payouts can still be requested, except by a paused business."
       request={one || {}}
-      reason="Why, which operators see"
+      reason="Why (operators see this)"
       target={({ pause }) => (pause ? targetOf(pause) : '')}
     >
       {!one && <PauseFields />}

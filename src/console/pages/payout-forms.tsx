@@ -10,7 +10,7 @@ import {
   PayoutService,
 } from '../../../gen/inflow/payout/v1/payout_service_pb.ts'
 import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
-import { amountInWords } from '../../core/amount-in-words.ts'
+import { amountInWords } from '../../core/money.ts'
 import { naira } from '../format/money.ts'
 import { useBusinessName } from '../session/business-names.ts'
 import { useAllowedQuery } from '../session/session.tsx'
@@ -23,10 +23,10 @@ import { PageLink, Status } from '../ui/values.tsx'
 
 const METHODS = PayoutService.method
 
-/** Requests a payout in two steps: the account whose name the bank states, and what it pays in words. */
+/** Requests a payout in two steps: a form that resolves the name of the account, and a confirmation of the amount in words. */
 export function RequestPayout() {
   const { live } = useViewScope()
-  // The same until a call succeeds, so that a repeat after a call that got no response pays once.
+  // Kept until a call succeeds, so that repeating a call that got no response pays only once.
   const [reference, setReference] = useState(newReference)
   return (
     <Action
@@ -38,7 +38,11 @@ export function RequestPayout() {
       says="Pays an account at any bank out of the available balance of a business."
       request={(_form, { reference: own }) => ({ reference: own || reference, live })}
       confirm={({ businessId = '', amountMinor = 0n, beneficiary }) => (
-        <ConfirmPayout {...{ businessId, amountMinor, beneficiary: beneficiary as Beneficiary }} />
+        <ConfirmPayout
+          businessId={businessId}
+          amountMinor={amountMinor}
+          beneficiary={beneficiary as Beneficiary}
+        />
       )}
       result={({ payout }) => payout && <Requested payout={payout} />}
       onDone={() => setReference(newReference())}
@@ -68,7 +72,7 @@ function PayoutFields() {
       {saved.length > 0 && (
         <SelectField
           name="saved"
-          label="Somebody it has paid before"
+          label="A beneficiary paid before"
           choices={[{ value: '', label: 'Another account' }, ...saved.map(choiceOf)]}
           onChoose={setChosen}
         />
@@ -90,7 +94,7 @@ function PayoutFields() {
         show={[
           {
             narration: { hint: 'Empty: the name of the business.' },
-            reference: { required: false, hint: 'Empty: one is made.' },
+            reference: { required: false, hint: 'Empty: a reference is generated.' },
           },
         ]}
       />
@@ -98,7 +102,7 @@ function PayoutFields() {
   )
 }
 
-/** The most that are offered: those that the business paid last. */
+/** The most saved beneficiaries that are offered, the last used first. */
 const SAVED_MAX = 50
 
 function useSaved(businessId: string): readonly Beneficiary[] {
@@ -116,7 +120,7 @@ const choiceOf = (saved: Beneficiary) => ({
   label: `${saved.accountName} · ${saved.accountNumber} · ${saved.bankName}`,
 })
 
-/** What the business can pay out, fees and duty included. */
+/** The available balance of the business, which has to cover fees and duty as well. */
 function Available({ businessId }: { readonly businessId: string }) {
   const { live } = useViewScope()
   const isKnown = BUSINESS_ID.test(businessId)
@@ -129,18 +133,21 @@ function Available({ businessId }: { readonly businessId: string }) {
 const BUSINESS_ID = /^biz_\w{20,}$/
 
 interface BeneficiaryFieldsProps {
-  /** Of the beneficiary in the request's JSON. */
+  /** The path of the beneficiary in the request's JSON. */
   readonly path: string
-  /** For whose payouts the name is resolved; it may not be known yet. Undefined: of no business; the name is typed. */
+  /**
+   * The business for whose payouts the name is resolved; empty while it is not known yet. Undefined: the payout belongs to no
+   * business, and the name is typed.
+   */
   readonly businessId: string | undefined
   readonly values?: Pick<Beneficiary, 'bankCode' | 'accountNumber'> | undefined
-  /** The field of the request that takes the resolution of the name, if it has one. */
+  /** The request field for the resolution of the name, if the request has one. */
   readonly resolution?: string
 }
 
 /**
- * An account at any bank. Its name is resolved as soon as it can be; without a name the form cannot be sent. A typed name is
- * compared with the one that the bank states.
+ * The fields of an account at any bank. The name is resolved as soon as bank and number are known; without a name the form
+ * cannot be sent. The service compares a typed name with the name that the bank states.
  */
 export function BeneficiaryFields({
   path,
@@ -173,7 +180,7 @@ export function BeneficiaryFields({
         placeholder="Its name"
         required
         list={`${path}-banks`}
-        fault={bank || text === '' ? '' : 'Choose a bank of the list'}
+        fault={bank || text === '' ? '' : 'Choose a bank from the list'}
       />
       <datalist id={`${path}-banks`}>
         {banks.map(({ code, name }) => (
@@ -217,7 +224,7 @@ export function BeneficiaryFields({
   )
 }
 
-/** How long a name is not asked for again: a resolution is valid for 15 minutes. */
+/** How long a resolved name is reused. It is less than the 15 minutes for which a resolution is valid. */
 const FRESH_MS = 10 * 60_000
 
 function useResolvedName(businessId: string, bankCode: string, accountNumber: string) {
@@ -232,7 +239,7 @@ function useResolvedName(businessId: string, bankCode: string, accountNumber: st
   return { data, error, isAsking, fault: faultOf(error, enabled && data === undefined) }
 }
 
-/** Why the form cannot be sent; empty: it can, as far as the name is concerned. */
+/** Why the name keeps the form from being sent; empty: it does not. */
 function faultOf(error: unknown, isMissing: boolean): string {
   if (error === null) return isMissing ? 'The name of the account is not known yet' : ''
   const { text, fields } = failureOf(error)
@@ -264,7 +271,7 @@ function ConfirmPayout({
   )
 }
 
-/** What is paid to whom, to be read once more: figures, words, name, account. */
+/** The amount in figures and words, the name and the account, to be read once more before a payment. */
 export function AmountTo({
   amountMinor,
   accountName,
@@ -287,7 +294,7 @@ export function AmountTo({
   )
 }
 
-/** What became of a request, and where to see more. */
+/** The result of a request, with a link to the payout. */
 export function Requested({ payout }: { readonly payout: Payout }) {
   const { id, status, approvalReason, feeMinor, dutyMinor } = payout
   const isPending = status === PayoutStatus.PENDING_APPROVAL

@@ -21,11 +21,10 @@ import { useEvents } from '../session/live.tsx'
 import { useMay, useRestricted } from '../session/session.tsx'
 import { useShowObject } from '../session/view-scope.tsx'
 import { Action } from '../ui/action.tsx'
-import { useNow } from '../ui/clock.ts'
 import { MessageFacts } from '../ui/columns.tsx'
 import { Fields } from '../ui/form.tsx'
 import { Loaded, Page } from '../ui/page.tsx'
-import { BusinessLink, Id, PageLink, Status } from '../ui/values.tsx'
+import { BusinessLink, Id, PageLink, Status, useNow } from '../ui/values.tsx'
 import { AmountTo } from './payout-forms.tsx'
 import {
   PayoutStatusShown,
@@ -37,9 +36,9 @@ import {
 
 const METHODS = PayoutService.method
 
-/** One payout: where it stands, what happened to it, and what may be decided. */
+/** One payout: its status, its history, and the possible decisions. */
 export function PayoutPage() {
-  const { id = '' } = useParams<{ id: string }>()
+  const { id = '' } = useParams()
   const read = useQuery(
     METHODS.getPayout,
     { payoutId: id },
@@ -78,7 +77,7 @@ export function PayoutPage() {
   )
 }
 
-/** Where the payout stands, in a sentence. */
+/** The status of the payout, in a sentence. */
 function Verdict({ payout }: { readonly payout: Payout }) {
   const own = useOwnName()
   const isPortal = useRestricted()
@@ -93,7 +92,7 @@ function Verdict({ payout }: { readonly payout: Payout }) {
   )
 }
 
-/** The failure reason of a payout that the bank, after its consistency window, does not know. */
+/** The failure reason if the bank states, after its consistency window, that it never saw the payout. */
 const NEVER_SEEN = 'not_found_at_bank'
 
 const withDetail =
@@ -101,7 +100,7 @@ const withDetail =
   ({ detail }: Payout) =>
     detail === '' ? `${text}.` : `${text}: ${detail}`
 
-/** What a payout that was not paid means for its money. */
+/** The effect on the money if the payout was not paid. */
 const givenBack = ({ unmatchedPaymentId }: Payout, what = 'the money') =>
   unmatchedPaymentId === ''
     ? `${what} is available again`
@@ -111,30 +110,30 @@ const VERDICTS: Readonly<Record<number, (payout: Payout, isPortal: boolean) => s
   [PayoutStatus.PENDING_APPROVAL]: ({ approvalReason }) =>
     `It needs an approval: ${approvalReason}.`,
   [PayoutStatus.APPROVED]: withDetail(
-    'It is sent as soon as a bank is open, is not paused and has the money',
+    'It is sent as soon as a bank responds, is not paused and has the money',
   ),
   [PayoutStatus.SUBMITTING]: () => 'It is being sent to the bank.',
   [PayoutStatus.UNKNOWN]: () =>
-    'The bank has not stated the result. It is asked again and again; the payout is not sent again.',
+    'The bank has not stated the result. It is asked repeatedly; the payout is not sent again.',
   [PayoutStatus.MANUAL_REVIEW]({ failureReason }, isPortal) {
     const what =
       failureReason === NEVER_SEEN ? 'states that it never saw it' : 'does not state the result'
     return isPortal
-      ? `The bank ${what}. An operator looks into its books.`
-      : `The bank ${what}. Look into its books, and decide.`
+      ? `The bank ${what}. An operator checks the bank's books.`
+      : `The bank ${what}. Check the bank's books, then decide.`
   },
   [PayoutStatus.PAID]: () => 'The bank paid it.',
   [PayoutStatus.FAILED]: (payout) =>
     withDetail(`It was not paid, and ${givenBack(payout)}`)(payout),
-  [PayoutStatus.REJECTED]: (payout) => `Its approval was refused, and ${givenBack(payout)}.`,
+  [PayoutStatus.REJECTED]: (payout) => `It was rejected, and ${givenBack(payout)}.`,
   [PayoutStatus.CANCELLED]: (payout) =>
     `It was cancelled before it was sent, and ${givenBack(payout)}.`,
-  [PayoutStatus.EXPIRED]: (payout) => `Nobody approved it in time, and ${givenBack(payout)}.`,
+  [PayoutStatus.EXPIRED]: (payout) => `It was not approved in time, and ${givenBack(payout)}.`,
   [PayoutStatus.RETURNED]: (payout) =>
     `The bank of the beneficiary sent it back, and ${givenBack(payout, 'its amount')}.`,
 }
 
-/** What happened, newest last, and below it what is to come. */
+/** The history of the payout, newest last, followed by the next expected step. */
 function Steps({ payout, steps }: { payout: Payout; steps: readonly PayoutStep[] }) {
   return (
     <ol className="timeline plain">
@@ -183,7 +182,7 @@ function StepItem({ step, before }: { step: PayoutStep; before: PayoutStep | und
   )
 }
 
-/** What happens next by itself, and when. */
+/** The next step that the service takes by itself, and when. */
 function Expected({ payout: { status, nextAt, expiresAt } }: { readonly payout: Payout }) {
   const now = useNow()
   const title = EXPECTED[status]
@@ -212,7 +211,7 @@ const EXPECTED: Readonly<Record<number, string>> = {
   [PayoutStatus.APPROVED]: 'Is sent',
   [PayoutStatus.UNKNOWN]: 'The bank is asked again',
   [PayoutStatus.MANUAL_REVIEW]: 'The bank is asked again',
-  [PayoutStatus.PAID]: 'The bank is asked whether it came back',
+  [PayoutStatus.PAID]: 'The bank is asked whether the money came back',
 }
 
 function PayoutActions({ payout }: { readonly payout: Payout }) {
@@ -243,7 +242,7 @@ function PayoutActions({ payout }: { readonly payout: Payout }) {
         label="Reject"
         kind="danger"
         isOffered={isPending}
-        says={`Refuses ${text}. The money is available again.`}
+        says={`Rejects ${text}. The money is available again.`}
         reason="Why"
         {...shared}
       />
@@ -251,7 +250,7 @@ function PayoutActions({ payout }: { readonly payout: Payout }) {
         method={METHODS.cancelPayout}
         label="Cancel the payout"
         isOffered={(isPending || isWaiting) && (isBusiness(requestedBy) || !isBusiness(own))}
-        says={`Ends ${text} before it is sent. The money is available again.`}
+        says={`Cancels ${text} before it is sent. The money is available again.`}
         fields={{ note: { rows: 2 } }}
         {...shared}
       />
@@ -260,21 +259,24 @@ function PayoutActions({ payout }: { readonly payout: Payout }) {
   )
 }
 
-/** Whether a requester is a business itself, which cancels only what it requested: by its key, or by a link to its portal. */
+/** Whether a requester is the business itself, by its secret key or a portal link. It can cancel only its own payouts. */
 const isBusiness = (requester: string) => /^(secret_key:|token:plk_)/.test(requester)
 
-/** What may be decided in a status, by the books of the bank. */
+/** The possible decisions in a status. */
 function decisionsOf(
-  { status, failureReason, requestedBy }: Payout,
+  { status, failureReason, requestedBy, approvalReason, submittedAt }: Payout,
   own: string,
 ): readonly PayoutDecision[] {
   const { MARK_PAID, MARK_FAILED, ASK_AGAIN, RESEND, MARK_RETURNED } = PayoutDecision
-  // What makes the money available again, the requester does not decide.
+  // The requester cannot make a decision that gives the money back, nor have a payout sent that needs an approval.
   const [failed, returned] = requestedBy === own ? [[], []] : [[MARK_FAILED], [MARK_RETURNED]]
+  const isApproval = requestedBy === own && approvalReason !== ''
   if (status === PayoutStatus.PAID) return returned
   if (status === PayoutStatus.UNKNOWN) return [ASK_AGAIN, MARK_PAID, ...failed]
+  // It is to be sent again.
+  if (status === PayoutStatus.APPROVED && submittedAt) return [ASK_AGAIN]
   if (status !== PayoutStatus.MANUAL_REVIEW) return []
-  const resend = failureReason === NEVER_SEEN ? [RESEND] : []
+  const resend = failureReason === NEVER_SEEN && !isApproval ? [RESEND] : []
   return [ASK_AGAIN, MARK_PAID, ...failed, ...resend]
 }
 
@@ -314,7 +316,7 @@ function DecisionFields({ decisions }: { readonly decisions: readonly PayoutDeci
       show={[
         { decision: { choices, onChoose: setChosen } },
         ...(chosen === 'MARK_PAID'
-          ? [{ sessionId: { label: 'Session id', hint: 'Empty: it is not known.' } }]
+          ? [{ sessionId: { label: 'Session id', hint: 'Leave it empty if it is not known.' } }]
           : []),
         { note: { label: 'How it is known', rows: 3 } },
       ]}
@@ -335,13 +337,13 @@ function Consequence({ payout, decision }: { payout: Payout; decision: PayoutDec
 const CONSEQUENCES: Readonly<Record<number, string>> = {
   [PayoutDecision.ASK_AGAIN]: 'The bank is asked again at once. Nothing is sent.',
   [PayoutDecision.MARK_PAID]:
-    'It becomes paid for good: the money is no longer reserved, and the business is notified.',
+    'The payout becomes PAID and cannot change back: its money is no longer reserved, and the business is notified.',
   [PayoutDecision.MARK_FAILED]:
-    'It fails for good: the money is available to the business again. If the bank has paid it, or pays it later, that money is lost.',
+    'The payout becomes FAILED and cannot change back: its money is available to the business again. If the bank has paid it, or pays it later, that money is lost.',
   [PayoutDecision.RESEND]:
-    'The bank is asked once more whether it knows the payout. If it does not, it is sent again under the same reference.',
+    'The bank is asked once more whether it knows the payout. If it does not, the payout is sent again under the same reference.',
   [PayoutDecision.MARK_RETURNED]:
-    'Its amount is available to the business again, which is notified. The fee stays charged.',
+    'The amount is available to the business again, and the business is notified. The fee stays charged.',
 }
 
 function PayoutFacts({ payout }: { readonly payout: Payout }) {

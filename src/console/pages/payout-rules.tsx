@@ -19,7 +19,7 @@ import { Action } from '../ui/action.tsx'
 import { Button } from '../ui/button.tsx'
 import { columnsOf } from '../ui/columns.tsx'
 import { TextField, Tick } from '../ui/fields.tsx'
-import { Fields, type FormValues } from '../ui/form.tsx'
+import { type FieldSpecs, Fields, type FormValues } from '../ui/form.tsx'
 import { List, usePagedList } from '../ui/list.tsx'
 import { Empty, type Fact, Facts, Loaded, Page, Section } from '../ui/page.tsx'
 import { BeneficiaryFields } from './payout-forms.tsx'
@@ -45,15 +45,15 @@ export function PayoutRules({ businessId, title }: RulesProps) {
   )
 }
 
-/** The rules of the one business that may be seen, and whom it has paid. */
+/** The rules and beneficiaries of the only business that the caller may see. */
 export function PayoutRulesPage() {
   const businessId = useOnlyBusiness()
   if (businessId === undefined) {
-    return <Empty title="Each business has rules of its own">They are on its page.</Empty>
+    return <Empty title="Each business has rules of its own">See the page of the business.</Empty>
   }
   return (
     <Page title="Payout rules">
-      <p className="soft">The service may have limits of its own, which hold beside these.</p>
+      <p className="soft">The limits of the service apply in addition to these rules.</p>
       <PayoutRules businessId={businessId} title="Limits, approval and fees" />
       <Beneficiaries businessId={businessId} />
     </Page>
@@ -74,9 +74,9 @@ function factsOf(policy: PayoutPolicy): readonly Fact[] {
       'New beneficiary',
       coolDownHours === 0
         ? 'as others'
-        : `for ${coolDownHours} h an approval above ${naira(policy.newBeneficiaryMaxMinor)}`,
+        : `needs an approval above ${naira(policy.newBeneficiaryMaxMinor)} for ${coolDownHours} h`,
     ],
-    ['An approval takes', `${approvalHours} h at most`],
+    ['Time to approve', `${approvalHours} h at most`],
     ['Fee', isOfBusiness && feesText(policy.fees)],
     ['Stamp duty', isOfBusiness && (policy.chargeDuty ? 'charged' : 'not charged')],
     [
@@ -116,7 +116,7 @@ function Edit({ businessId, policy }: EditProps) {
     <Action
       method={METHODS.updatePayoutPolicy}
       label="Change the rules"
-      says="They apply in both modes, to payouts that are requested from now on. The limits of the installation hold beside those of each business."
+      says="They apply in both modes, to payouts that are requested from now on. The limits of the installation apply in addition to the limits of each business."
       request={(form, { policy: read }) => ({
         policy: { ...readRules(form, policy, read), businessId },
       })}
@@ -127,7 +127,7 @@ function Edit({ businessId, policy }: EditProps) {
   )
 }
 
-/** The rules of the form; what the descriptor cannot say how to read: an amount and an account that may be absent, and fees. */
+/** The rules of the form. The descriptor describes all but three: the optional amount, the optional account, and the fees. */
 function readRules(form: FormValues, before: PayoutPolicy, read: PayoutPolicy | undefined) {
   const {
     $typeName: _,
@@ -155,9 +155,8 @@ function RuleFields({ businessId, policy }: EditProps) {
   const isOfBusiness = businessId !== ''
   return (
     <>
-      <Fields
-        of={UpdatePayoutPolicyRequestSchema}
-        values={{ policy }}
+      <PolicyFields
+        policy={policy}
         show={[
           {
             'policy.payoutMaxMinor': { hint: NO_LIMIT },
@@ -176,34 +175,28 @@ function RuleFields({ businessId, policy }: EditProps) {
             parseNaira(text) === undefined ? 'An amount, such as 5,000' : undefined
           }
         />
-        <Fields
-          of={UpdatePayoutPolicyRequestSchema}
-          values={{ policy }}
-          show={{ 'policy.approvalHours': { min: 1 } }}
-        />
+        <PolicyFields policy={policy} show={{ 'policy.approvalHours': { min: 1 } }} />
       </div>
-      <Fields
-        of={UpdatePayoutPolicyRequestSchema}
-        values={{ policy }}
+      <PolicyFields
+        policy={policy}
         show={[
           {
-            'policy.coolDownHours': { hint: '0: it never is' },
+            'policy.coolDownHours': { hint: '0: no beneficiary counts as new' },
             'policy.newBeneficiaryMaxMinor': { hint: 'Empty: none' },
           },
         ]}
       />
       {isOfBusiness && <FeeFields fees={policy.fees} />}
-      {isOfBusiness && (
-        <Fields
-          of={UpdatePayoutPolicyRequestSchema}
-          values={{ policy }}
-          show={{ 'policy.chargeDuty': '' }}
-        />
-      )}
+      {isOfBusiness && <PolicyFields policy={policy} show={{ 'policy.chargeDuty': '' }} />}
       {isOfBusiness && <SettleToFields businessId={businessId} policy={policy} />}
     </>
   )
 }
+
+/** Fields of the form, by their paths in the request. */
+const PolicyFields = ({ policy, show }: { policy: object; show: FieldSpecs }) => (
+  <Fields of={UpdatePayoutPolicyRequestSchema} values={{ policy }} show={show} />
+)
 
 const NO_LIMIT = 'Empty: no limit'
 
@@ -258,7 +251,7 @@ function FeeFields({ fees }: Pick<PayoutPolicy, 'fees'>) {
   )
 }
 
-/** The bands of the form; those in which nothing was typed are left out. */
+/** The fee bands of the form. Empty bands are left out. */
 function readFees(form: FormValues) {
   return Array.from({ length: BANDS_MAX }, (_, index) => {
     const [upTo = '', flat = '', percent = '', cap = ''] = BAND.map(([name]) =>
@@ -274,7 +267,7 @@ function readFees(form: FormValues) {
   }).flatMap(({ isTyped, ...band }) => (isTyped ? [band] : []))
 }
 
-/** Where settlements are paid out: nowhere, as before, or to another account. */
+/** The account to which settlements are paid out: none, the current account, or another account. */
 function SettleToFields({ businessId, policy: { settleTo, ...policy } }: EditProps) {
   const [isPaidOut, setPaidOut] = useState(settleTo !== undefined)
   const [isChanged, setChanged] = useState(settleTo === undefined)
@@ -294,11 +287,7 @@ function SettleToFields({ businessId, policy: { settleTo, ...policy } }: EditPro
         <BeneficiaryFields path="policy.settleTo" businessId={businessId} />
       )}
       {isPaidOut && (
-        <Fields
-          of={UpdatePayoutPolicyRequestSchema}
-          values={{ policy }}
-          show={{ 'policy.floorMinor': { hint: 'Empty: nothing' } }}
-        />
+        <PolicyFields policy={policy} show={{ 'policy.floorMinor': { hint: 'Empty: nothing' } }} />
       )}
     </>
   )
@@ -312,7 +301,7 @@ const BENEFICIARY_COLUMNS = columnsOf(SavedBeneficiarySchema, [
   ['Last paid', 'lastUsedAt'],
 ])
 
-/** Whom a business has paid in the mode that is shown, the last first. */
+/** The beneficiaries of a business in the shown mode, the last used first. */
 export function Beneficiaries({ businessId }: { readonly businessId: string }) {
   const { live } = useViewScope()
   const request = { businessId, live, pageSize: 20 }
@@ -324,7 +313,7 @@ export function Beneficiaries({ businessId }: { readonly businessId: string }) {
         columns={BENEFICIARY_COLUMNS}
         of={list}
         keyOf={({ beneficiary }) => `${beneficiary?.bankCode} ${beneficiary?.accountNumber}`}
-        empty={<p className="soft">It has paid nobody in {live ? 'live' : 'test'} mode.</p>}
+        empty={<p className="soft">No beneficiaries in {live ? 'live' : 'test'} mode yet.</p>}
       />
     </Section>
   )

@@ -4,10 +4,10 @@ import {
   PayoutStatusSchema,
 } from '../../../gen/inflow/payout/v1/payout_pb.ts'
 import { words } from '../format/ids.ts'
-import { useRestricted, useSession } from '../session/session.tsx'
+import { useSession } from '../session/session.tsx'
 import { EnumStatus, Id, Money } from '../ui/values.tsx'
 
-/** Statuses in which a payout moves on by itself, and without an event. */
+/** Statuses that change without a decision and without an event. */
 const MOVING: ReadonlySet<PayoutStatus> = new Set([
   PayoutStatus.APPROVED,
   PayoutStatus.SUBMITTING,
@@ -16,12 +16,12 @@ const MOVING: ReadonlySet<PayoutStatus> = new Set([
 
 const MOVING_MS = 3_000
 
-/** In how many milliseconds to read payouts again; false: not until an event arrives. */
+/** The interval in milliseconds at which to read payouts again; false: only when an event arrives. */
 export function payoutsReadMs(payouts: readonly Payout[]): number | false {
   return payouts.some(({ status }) => MOVING.has(status)) ? MOVING_MS : false
 }
 
-/** Statuses in which the money stays with the business, or is with it again. */
+/** Statuses in which the money stayed with the business, or came back to it. */
 const KEPT: ReadonlySet<PayoutStatus> = new Set([
   PayoutStatus.FAILED,
   PayoutStatus.REJECTED,
@@ -30,12 +30,12 @@ const KEPT: ReadonlySet<PayoutStatus> = new Set([
   PayoutStatus.RETURNED,
 ])
 
-/** Whether the amount has left the business, or is reserved for it. */
+/** Whether the amount has left the business, or is reserved for the payout. */
 export function isTaken({ status }: Payout): boolean {
   return !KEPT.has(status)
 }
 
-/** The amount of a payout; struck through where nobody got it. */
+/** The amount of a payout; struck through if the beneficiary did not get it. */
 export function payoutAmount(payout: Payout) {
   return <Money minor={payout.amountMinor} isReversed={!isTaken(payout)} />
 }
@@ -44,19 +44,19 @@ export function PayoutStatusShown({ status }: Pick<Payout, 'status'>) {
   return <EnumStatus of={PayoutStatusSchema} value={status} />
 }
 
-/** How the service names the viewer where it says who requested or decided. */
+/** The name of the viewer in fields such as `requestedBy`. */
 export function useOwnName(): string {
   const { id } = useSession()
   return id === 'bootstrap' ? id : `token:${id}`
 }
 
-/** Who requested or decided: `token:tok_…`, `secret_key:key_…`, `bootstrap`; empty: the service itself. */
+/** Shows who requested or decided a payout: `token:tok_…`, `secret_key:key_…`, `bootstrap`; empty: the service itself. */
 export function Requester({ of }: { readonly of: string }) {
   const own = useOwnName()
-  const isPortal = useRestricted()
   if (of === '' || of === 'system') return 'the service'
   if (of === own) return 'you'
-  if (of === 'bootstrap') return isPortal ? 'an operator' : 'ADMIN_TOKEN'
+  if (of === 'operator') return 'an operator'
+  if (of === 'bootstrap') return 'ADMIN_TOKEN'
   const at = of.indexOf(':')
   if (at < 0) return words(of).toLowerCase()
   return (

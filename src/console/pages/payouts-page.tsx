@@ -18,7 +18,7 @@ import { PayoutStatusShown, payoutAmount, payoutsReadMs } from './payout-words.t
 
 const METHODS = PayoutService.method
 
-/** Money out of the balances of businesses: payouts, refunds, and settlements that are paid out. */
+/** The payouts of businesses, including refunds and settlements that are paid out. */
 export function PayoutsPage() {
   const may = useMay()
   const isPortal = useOnlyBusiness() !== undefined
@@ -59,7 +59,7 @@ export function PayoutsPage() {
 function PayoutList() {
   const filter = useFilter()
   const { live, businessId, ...chosen } = filter
-  // Payouts move on all the time: what was read when the list was last open is old.
+  // Payouts change all the time, so the list is read again whenever it is opened.
   const options = { staleTime: 0, refetchMs: payoutsReadMs }
   const list = usePagedList(METHODS.listPayouts, 'payouts', { ...filter, pageSize: 50 }, options)
   const arrivals = useArrivals(list.pages.refetch, ({ payload }) => payload.case === 'payout')
@@ -76,11 +76,11 @@ function PayoutList() {
           isExported
           empty={
             isFiltered ? (
-              <Empty title="No payout is like this">Change or clear a filter.</Empty>
+              <Empty title="No payout matches">Change or clear a filter.</Empty>
             ) : (
               <Empty title={`No payouts in ${live ? 'live' : 'test'} mode yet`}>
-                A payout takes an amount out of the available balance of a business, for an account
-                at any bank.
+                A payout pays an amount from the available balance of a business to an account at
+                any bank.
               </Empty>
             )
           }
@@ -90,7 +90,7 @@ function PayoutList() {
   )
 }
 
-/** What the list shows, as the URL says; what is not a filter is left out. */
+/** The filter of the list, from the URL. Values that are not valid are left out. */
 function useFilter() {
   const { live, businessId } = useViewScope()
   const [status] = useUrlState('status')

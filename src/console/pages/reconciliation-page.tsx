@@ -19,7 +19,6 @@ import { useMay } from '../session/session.tsx'
 import { Button } from '../ui/button.tsx'
 import { columnsOf } from '../ui/columns.tsx'
 import { Options } from '../ui/fields.tsx'
-import { useKept } from '../ui/kept.ts'
 import { List, Table, usePagedList } from '../ui/list.tsx'
 import { Failure, Page, Section, Waiting } from '../ui/page.tsx'
 import { Status } from '../ui/values.tsx'
@@ -31,9 +30,9 @@ import {
   type StatementRow,
   type StatementTable,
 } from './statement-csv.ts'
-import { useComparison } from './use-comparison.ts'
+import { useComparison, useKept } from './use-comparison.ts'
 
-/** A bank's statement beside what is recorded, and what the service reconciles by itself. */
+/** The comparison of a bank's statement with recorded payments, and the automatic reconciliation runs. */
 export function ReconciliationPage() {
   const may = useMay()
   const mayReconcile = may(ReconciliationService.method.reconcile)
@@ -57,7 +56,7 @@ export function ReconciliationPage() {
   )
 }
 
-/** How often a run's progress is read: no stream has it. */
+/** How often the progress of runs is read. It is polled, because no stream has it. */
 const REFRESH_MS = 15_000
 
 const RUN_COLUMNS = columnsOf(ReconciliationRunSchema, [
@@ -70,7 +69,7 @@ const RUN_COLUMNS = columnsOf(ReconciliationRunSchema, [
   'nextAt',
 ])
 
-/** The runs in which the service searches the banks for payments that were not notified. */
+/** The runs in which the service searches the lists of banks for payments without a notification. */
 function Runs() {
   const read = useQuery(
     ReconciliationService.method.listReconciliationRuns,
@@ -106,7 +105,7 @@ const HISTORY_COLUMNS = columnsOf(AuditEntrySchema, [
   ['Outcome', ({ details }) => outcomeText(details)],
 ])
 
-/** What was done by statements, and by whom; a comparison that records nothing is not kept. */
+/** The actions that used statements, and their actors. Comparisons that recorded nothing are not kept. */
 function History() {
   const request = { action: 'statement.reconcile', pageSize: 10 }
   const entries = usePagedList(AdminService.method.listAuditEntries, 'entries', request)
@@ -131,7 +130,7 @@ const OUTCOMES: Readonly<Record<string, string>> = {
   late: 'not reached in time',
 }
 
-/** `3 payments: 2 recorded, 1 undecided`, of the counts in an audit entry. */
+/** `3 payments: 2 recorded, 1 undecided`, from the counts in an audit entry. */
 function outcomeText(details: string): string {
   const counts = JSON.parse(details || '{}') as Readonly<Record<string, number>>
   const texts = Object.entries(OUTCOMES).flatMap(([name, text]) =>
@@ -147,7 +146,7 @@ interface Chosen {
   readonly table: StatementTable
 }
 
-/** What the viewer chose, which stays when they look at another page. */
+/** The choices of the viewer, which stay while they visit other pages. */
 interface Workbench {
   readonly chosen: Chosen | undefined
   readonly format: FormatChoice
@@ -160,7 +159,7 @@ const WORKBENCH: Workbench = {
   columns: new Map(),
 }
 
-/** From a file to what it says: choose it, name its columns, compare, and act. */
+/** The steps with a statement: choose a file, name its columns, compare, and act. */
 function StatementWorkbench() {
   const [{ chosen, format, columns }, setWorkbench] = useKept('statement', WORKBENCH)
   const [fault, setFault] = useState('')
@@ -244,7 +243,7 @@ function CompareButton({
 }
 
 interface DropZoneProps {
-  /** Of the file that is chosen; undefined: none. */
+  /** The name of the chosen file; undefined: no file is chosen. */
   readonly name: string | undefined
   readonly onFile: (file: File) => void
   readonly isDisabled: boolean
@@ -277,21 +276,21 @@ function DropZone({ name, onFile, isDisabled }: DropZoneProps) {
         disabled={isDisabled}
         onChange={(event) => {
           take(event.target.files)
-          // The same file may be chosen again after it was changed.
+          // Without this, choosing the same file again after a change would have no effect.
           event.target.value = ''
         }}
       />
       <strong>{name ?? 'Drop a statement here, or choose one'}</strong>
       <span className="faint">
         {name === undefined
-          ? 'CSV with a line of headers. It is compared; nothing is recorded before you say so.'
-          : 'Drop or choose another one to start again.'}
+          ? 'CSV with a line of headers. It is only compared; nothing is recorded until you confirm it.'
+          : 'Drop or choose another file to start again.'}
       </span>
     </label>
   )
 }
 
-/** Whose statement it is, and how its values are written. */
+/** The bank of the statement, and the format of its values. */
 interface FormatChoice extends ValueFormat {
   readonly bank: Bank
 }
@@ -378,7 +377,7 @@ interface ColumnChoiceProps {
   readonly onChange: (columns: ReadonlyMap<StatementColumn, string>) => void
 }
 
-/** Which header is which column: recognised, or named by the viewer. Faults are listed below. */
+/** The columns of the headers: recognised, or chosen by the viewer. Faults are listed below. */
 function ColumnChoice({ headers, statement, columns, onChange }: ColumnChoiceProps) {
   const { positions, rows, skipped, missing, faults } = statement
   const headerOf = (column: StatementColumn) => {

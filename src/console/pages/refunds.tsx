@@ -22,7 +22,7 @@ import { isTaken, PayoutStatusShown, payoutAmount, payoutsReadMs } from './payou
 
 const METHODS = PayoutService.method
 
-/** The refunds of a payment, and what of it may still be refunded. */
+/** The refunds of a payment, and the amount that can still be refunded. */
 export function useRefunds({ id }: Pick<Transaction, 'id'>) {
   const enabled = useMay()(METHODS.listPayouts) && id !== ''
   const request = { transactionId: id, pageSize: 200 }
@@ -67,7 +67,7 @@ export function Refunds({ refunds }: Pick<RefundsProps, 'refunds'>) {
 /** Refunds a payment to its payer, or to another account, which needs an approval. */
 export function Refund({ payment, refunds }: RefundsProps) {
   const left = refundableMinor({ payment, refunds })
-  // One for each amount that is left, so that a repeat of a call that got no response refunds once.
+  // The reference depends on the remaining amount, so that repeating a call without a response refunds only once.
   const reference = `refund-${payment.id}-${payment.amountMinor - left}-${refunds.length}`
   return (
     <Action
@@ -102,7 +102,7 @@ export function RefundUnmatched({
   payment,
   onClosed,
 }: {
-  /** Undefined: it is not known yet. */
+  /** Undefined: the payment is not loaded yet. */
   readonly payment: UnmatchedPayment | undefined
   readonly onClosed: () => void
 }) {
@@ -112,7 +112,7 @@ export function RefundUnmatched({
       method={METHODS.refundUnmatchedPayment}
       label="Return"
       isOffered={payment !== undefined}
-      says={`A payout returns all of it, ${naira(amountMinor)}. Meanwhile it cannot be assigned.`}
+      says={`A payout returns all of it, ${naira(amountMinor)}. Until then, the payment cannot be assigned.`}
       request={(_form, { beneficiary }) => ({
         unmatchedPaymentId: id,
         ...(beneficiary && !beneficiary.bankCode && { beneficiary: undefined }),
@@ -135,7 +135,7 @@ function isRefundable({ status, imported, holdState }: Transaction): boolean {
   return status === TransactionStatus.SUCCESS && !imported && holdState !== HoldState.HELD
 }
 
-/** What is left of a payment. A refund that came back counts: its money is not the payment's any more. */
+/** The remaining amount of a payment. A returned refund still counts as refunded: its money went to the balance. */
 function refundableMinor({ payment, refunds }: RefundsProps): bigint {
   return refunds
     .filter((refund) => isTaken(refund) || refund.status === PayoutStatus.RETURNED)
@@ -152,7 +152,7 @@ function recipientOf(payer: Payer | undefined, other: Partial<Beneficiary> | und
   }
 }
 
-/** The payer if the bank stated the account, unless another one is chosen. */
+/** The payer if the bank stated the payer's account, unless another account is chosen. */
 function Recipient({
   payer,
   businessId,

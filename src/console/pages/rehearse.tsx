@@ -16,7 +16,7 @@ import { Failure } from '../ui/page.tsx'
 import { useProgress } from '../ui/progress.ts'
 import { EnumStatus } from '../ui/values.tsx'
 
-/** Sends an endpoint of test mode what the world will send, and shows each step as it is done. Live ones are refused. */
+/** Sends difficult deliveries to an endpoint of test mode, and shows each step as it is done. Live endpoints are refused. */
 export function Rehearse({ endpoint: { id, live } }: { readonly endpoint: Endpoint }) {
   const [isOpen, setOpen] = useState(false)
   const mayCall = useMay()(WebhookService.method.rehearse)

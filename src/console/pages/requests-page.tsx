@@ -22,7 +22,7 @@ const CLASSES = [
   { value: '5', label: 'Failed (5xx)' },
 ]
 
-/** While the first page is all that is shown, new requests appear by themselves. */
+/** How often the list is read while only its first page is shown, so that new requests appear. */
 const REFETCH_MS = 10_000
 const PAGE_SIZE = 50
 
@@ -77,7 +77,7 @@ function useRequests() {
   })
 }
 
-/** The keys of the business in the mode that is shown; of all businesses, a key by its id. */
+/** A choice of the business's keys in the shown mode; without a business, a key is chosen by its id. */
 function KeyFilter() {
   const { live, businessId } = useViewScope()
   const { rows } = useKeys(businessId)
@@ -99,7 +99,7 @@ const COLUMNS = columnsOf(ApiRequestSchema, [
   ['Request id', 'requestId', 'wide', 'id'],
 ])
 
-/** What was called; on a phone, only its last part. */
+/** The called method and path; on a phone, only the last part of the path. */
 function Path({ of: { method, path } }: { readonly of: ApiRequest }) {
   const name = nameOf(path)
   return (
@@ -120,7 +120,7 @@ function Outcome({ of: { status, code } }: { readonly of: ApiRequest }) {
   return <Status tone={tone}>{`${status} ${code.replaceAll('_', ' ') || 'OK'}`}</Status>
 }
 
-/** A request with what was wrong. @param request undefined: closed */
+/** A request with its faults. @param request undefined: the dialog is closed */
 function RequestDialog({
   request,
   onClose,

@@ -32,8 +32,9 @@ import { Failure } from '../ui/page.tsx'
 import { PageLink, Status } from '../ui/values.tsx'
 import { ResolveOpening } from './account-forms.tsx'
 import { RefundUnmatched } from './refunds.tsx'
+import { placeOf } from './review-kinds.ts'
 
-/** The actions that can end an item, of those that the caller may take, each with its key. */
+/** The actions that can end an item and that the caller may take, each with its key. */
 export function ItemActions({ item, onDecided }: { item: ReviewItem; onDecided: () => void }) {
   const may = useMay()
   const allowed = DECISIONS.filter(({ method }) => may(method) && canEnd(method, item))
@@ -47,7 +48,7 @@ export function ItemActions({ item, onDecided }: { item: ReviewItem; onDecided: 
       ))}
       {link && <Keyed letter="a">{link}</Keyed>}
       {allowed.length === 0 && link === undefined && (
-        <p className="faint">Your token may look at it; an operator decides.</p>
+        <p className="faint">Your token can only read this item; an operator decides.</p>
       )}
     </div>
   )
@@ -63,56 +64,57 @@ export function Keyed({ letter, children }: { letter: string | undefined; childr
   )
 }
 
-/** The page where an item that is not decided here is mended. */
-function linkOf({ kind, id, businessId }: ReviewItem): ReactNode {
-  const places: Readonly<Partial<Record<ReviewKind, readonly [string, string, object?]>>> = {
-    [ReviewKind.ENDPOINT]: [`/webhooks/${id}`, 'Open the endpoint'],
-    [ReviewKind.SETTLEMENT]: ['/settlement', 'Open settlement', { business: businessId }],
-    [ReviewKind.PAYOUT]: [`/payouts/${id}`, 'Open the payout'],
-  }
-  const place = places[kind]
-  if (place === undefined) return undefined
-  const [to, text, query = {}] = place
+const LINKS: Readonly<Partial<Record<ReviewKind, string>>> = {
+  [ReviewKind.ENDPOINT]: 'Open the endpoint',
+  [ReviewKind.SETTLEMENT]: 'Open settlement',
+  [ReviewKind.PAYOUT]: 'Open the payout',
+}
+
+/** A link to the page where an item is handled that cannot be decided here. */
+function linkOf(item: ReviewItem): ReactNode {
+  const text = LINKS[item.kind]
+  if (text === undefined) return undefined
+  const [to, , query = {}] = placeOf(item)
   return (
-    <PageLink to={to} query={{ ...query }} className="button primary">
+    <PageLink to={to} query={query} className="button primary">
       {text}
     </PageLink>
   )
 }
 
-/** What ends an item, or lets it go on. */
+/** An action that ends an item or retries it. */
 interface Decision {
   readonly method: DescMethod
-  /** The key that presses its button; undefined: none does. */
+  /** The key that presses the button; undefined: no key. */
   readonly key: 'a' | 'r' | undefined
   readonly label: string
   readonly Button: ComponentType<DecisionProps>
-  /** How several are decided at once; undefined: they are not. */
+  /** How several items are decided at once; undefined: they cannot be decided at once. */
   readonly together?: Together
 }
 
 interface Together {
   readonly says: string
-  /** The label of the field for the reason, if the contract wants one. */
+  /** The label of the field for the reason, if the contract requires a reason. */
   readonly reason?: string | undefined
-  /** Undefined: nobody has to choose for this item, so it cannot be decided with others. */
+  /** Returns undefined if the operator has to choose something for this item, so it cannot be decided with others. */
   readonly request: (item: ReviewItem) => object | undefined
 }
 
 interface Asked<Input extends DescMessage> {
-  /** In the dialog; absent: as at the item. */
+  /** The title of the dialog; absent: the label of the button. */
   readonly title?: string
   readonly kind?: ButtonProps['kind']
-  /** What it will do, in a sentence. */
+  /** The effect of the decision, in a sentence. */
   readonly says: string
-  /** The label of the field for the reason, if the contract wants one. */
+  /** The label of the field for the reason, if the contract requires a reason. */
   readonly reason?: string
   readonly request: (item: ReviewItem) => MessageInitShape<Input>
   /** False: no audit entry names the item. */
   readonly hasEntry?: boolean
 }
 
-/** A decision that one question asks for. */
+/** A decision that needs only a confirmation. */
 function ask<Input extends DescMessage, Output extends DescMessage>(
   method: DescMethodUnary<Input, Output>,
   key: Decision['key'],
@@ -145,7 +147,7 @@ const DECISIONS: readonly Decision[] = [
     label: 'Assign',
     Button: Assign,
     together: {
-      says: 'Records each for the account that has its number, open or closed, and notifies the business.',
+      says: 'Records each payment for the account that has its number, open or closed, and notifies the business.',
       request: ({ id, account }) =>
         account && {
           unmatchedPaymentId: id,
@@ -160,22 +162,22 @@ const DECISIONS: readonly Decision[] = [
     label: 'Return',
     Button: ReturnUnmatched,
     together: {
-      says: 'A payout returns all of each to its payer.',
+      says: 'Returns the whole amount of each payment to its payer, by a payout.',
       request: ({ id }) => ({ unmatchedPaymentId: id }),
     },
   },
   ask(reconciliation.returnUnmatchedPayment, undefined, 'Mark as returned', {
-    says: 'Records that the bank sent it back itself, or that you did at its portal. It moves no money.',
+    says: 'Records that the bank sent the payment back itself, or that you did so at its portal. It moves no money.',
     reason: 'How and why it was returned',
     request: ({ id }) => ({ unmatchedPaymentId: id }),
   }),
   ask(notifications.retryNotification, 'a', 'Process again', {
     kind: 'primary',
-    says: 'The bank is asked to confirm the payment within seconds, and it is recorded if it does. It may be held again.',
+    says: 'The bank is asked within seconds to confirm the payment. If it does, the payment is recorded; otherwise the notification may be held again.',
     request: ({ id }) => ({ notificationId: id }),
   }),
   ask(notifications.resolveNotification, 'r', 'Resolve', {
-    says: 'Ends its review. Nothing of it is recorded.',
+    says: 'Ends the review of the notification. No payment is recorded.',
     reason: 'How and why',
     request: ({ id }) => ({ notificationId: id }),
   }),
@@ -188,7 +190,7 @@ const DECISIONS: readonly Decision[] = [
   { method: AccountService.method.resolveAccount, key: 'a', label: 'Resolve', Button: Resolve },
   ask(heldPayments.acceptPayment, 'a', 'Accept', {
     kind: 'primary',
-    says: 'The payment counts as any other: it is added to the pending balance, and settled.',
+    says: 'The payment is accepted like any other: it is added to the pending balance, and settled.',
     request: ({ id }) => ({ transactionId: id }),
   }),
   ask(heldPayments.returnPayment, 'r', 'Return', {
@@ -231,10 +233,10 @@ function canEnd({ parent, name }: DescMethod, { actions }: ReviewItem): boolean 
   return actions.includes(`${parent.typeName}/${name}`)
 }
 
-/** What became of an item that was decided with others. */
+/** The state of an item that is decided with others. */
 type Outcome = 'waits' | 'done' | { readonly error: unknown }
 
-/** Decides several items at once, one call each. Each says what became of it. */
+/** Decides several items at once, by one call each, and shows the result of each. */
 export function DecideTogether({
   items,
   onClosed,
@@ -270,7 +272,7 @@ export function DecideTogether({
             </Button>
           ))}
           {offered.length === 0 && (
-            <span className="faint">Nothing decides all of them: choose items that are alike.</span>
+            <span className="faint">No action applies to all of them: choose similar items.</span>
           )}
           <Button onClick={onClosed}>Choose none</Button>
         </p>
@@ -369,7 +371,7 @@ function TogetherDialog({
   )
 }
 
-/** Records an unmatched payment for an account, which is found by a search. */
+/** Records an unmatched payment for an account that the operator searches for. */
 function Assign({ item, onDecided }: DecisionProps) {
   return (
     <Action
@@ -396,10 +398,10 @@ function Assign({ item, onDecided }: DecisionProps) {
   )
 }
 
-/** How many unmatched payments a page has: as in the details, whose list this shares. */
+/** The page size of unmatched payments. It is the same as in the details, so that both share the cached list. */
 const PAGE_SIZE = 200
 
-/** Returns an unmatched payment by a payout. The list of them has the account of its payer. */
+/** Returns an unmatched payment by a payout. The account of the payer comes from the list of unmatched payments. */
 function ReturnUnmatched({ item: { id, bank }, onDecided }: DecisionProps) {
   const request = { bank, pageSize: PAGE_SIZE }
   const { rows } = usePagedList(reconciliation.listUnmatchedPayments, 'payments', request)
@@ -421,7 +423,7 @@ function AccountField({ item }: { readonly item: ReviewItem }) {
     { query, live: item.live },
     { enabled: isSearched },
   )
-  // Those of another text cannot be chosen.
+  // Results for an older text cannot be chosen.
   const results = query === text ? (found.data?.results ?? []) : []
   const accounts = results.filter(
     ({ kind, bank }) => kind === ResultKind.ACCOUNT && bank === item.bank,
@@ -457,7 +459,7 @@ function AccountField({ item }: { readonly item: ReviewItem }) {
       )}
       {accounts.length === 0 && (
         <label className="hidden">
-          {/* Nothing can be chosen, so the form is not sent. */}
+          {/* A required choice that is hidden: it keeps the form from being sent while there is no account. */}
           <input type="radio" name="account" required tabIndex={-1} /> None
         </label>
       )}
@@ -480,7 +482,7 @@ function Resolve({ item, onDecided }: DecisionProps) {
       says={
         isRestricted
           ? 'States that the bank did not open the account. Its reference can be used again.'
-          : 'States what the bank says: whether it opened the account, and with which number.'
+          : 'States whether the bank opened the account, and with which number.'
       }
       target=""
       question="What the bank says"

@@ -66,10 +66,10 @@ const DETAILS: Readonly<Partial<Record<ReviewKind, ComponentType<Props>>>> = {
 
 const PAGE_SIZE = 200
 
-/** The most pages that are read to find one item. */
+/** The most pages that are read to find an item. */
 const PAGES_MAX = 10
 
-/** One item of a list that has no look-up by id: the list is read on until it is found. */
+/** An item of a list without a look-up by id. Pages of the list are read until the item is found. */
 function Listed<Row extends { readonly id: string }>({
   of: { rows, pages },
   id,
@@ -78,7 +78,7 @@ function Listed<Row extends { readonly id: string }>({
 }: {
   readonly of: { readonly rows: readonly Row[]; readonly pages: Pages }
   readonly id: string
-  /** Says that it is not in the list. */
+  /** The text to show if the item is not in the list. */
   readonly gone: string
   readonly children: (found: Row) => ReactNode
 }) {
@@ -109,12 +109,12 @@ function Read<I extends DescMessage, O extends DescMessage>({
 const payerText = ({ payer }: { readonly payer?: Payer | undefined }) =>
   [payer?.name, payer?.accountNumber, payer?.bankName].filter(Boolean).join(' · ')
 
-/** What the bank reported of a payment for a number that is not open. */
+/** The bank's report of a payment for an account number that is not open. */
 function UnmatchedDetails({ item: { id, bank, account, businessName } }: Props) {
   const { listUnmatchedPayments } = ReconciliationService.method
   const list = usePagedList(listUnmatchedPayments, 'payments', { bank, pageSize: PAGE_SIZE })
   return (
-    <Listed of={list} id={id} gone="It does not wait any more.">
+    <Listed of={list} id={id} gone="It no longer waits.">
       {(payment) => (
         <MessageFacts
           schema={UnmatchedPaymentSchema}
@@ -131,7 +131,7 @@ function UnmatchedDetails({ item: { id, bank, account, businessName } }: Props) 
                     {businessName}
                   </PageLink>
                 ) : (
-                  'None has this number'
+                  'No account has this number'
                 ),
             ],
             'status',
@@ -146,12 +146,12 @@ function UnmatchedDetails({ item: { id, bank, account, businessName } }: Props) 
   )
 }
 
-/** A held notification: what could be read of it, why it is held, and, on request, its body. */
+/** A held notification: the fields that could be read, the reason why it is held, and its body on request. */
 function NotificationDetails({ item: { id, bank } }: Props) {
   const { listHeldNotifications } = NotificationService.method
   const list = usePagedList(listHeldNotifications, 'notifications', { bank, pageSize: PAGE_SIZE })
   return (
-    <Listed of={list} id={id} gone="It is not held any more.">
+    <Listed of={list} id={id} gone="It is no longer held.">
       {(notification) => (
         <>
           <MessageFacts
@@ -189,7 +189,7 @@ function ConflictDetails({ item }: Props) {
   const recorded = useQuery(getTransaction, { sessionId, businessId }, { enabled })
   if (recorded.isLoading) return <Waiting rows={3} />
   return (
-    <Listed of={list} id={id} gone="It does not wait any more.">
+    <Listed of={list} id={id} gone="It no longer waits.">
       {(conflict) => (
         <>
           <RecordedAndReported rows={sidesOf(conflict, recorded.data?.transaction?.status)} />
@@ -251,7 +251,7 @@ function Opening({ account }: { account: Account }) {
   )
 }
 
-/** A payment into a one-time account that does not keep to its terms. */
+/** A payment that violates the terms of its one-time account. */
 function HeldPaymentDetails({ item: { sessionId, businessId } }: Props) {
   const request = { sessionId, businessId }
   return (

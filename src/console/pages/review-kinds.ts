@@ -1,4 +1,9 @@
-import { type ReviewItem, ReviewKind } from '../../../gen/inflow/overview/v1/review_pb.ts'
+import {
+  type ReviewCount,
+  type ReviewItem,
+  ReviewKind,
+} from '../../../gen/inflow/overview/v1/review_pb.ts'
+import { count as countOf } from '../format/money.ts'
 
 interface NamedKind {
   readonly kind: ReviewKind
@@ -41,6 +46,19 @@ export function kindOf(kind: ReviewKind): NamedKind | undefined {
   return REVIEW_KINDS.find((each) => each.kind === kind)
 }
 
+/** The count of all kinds together. */
+export function totalOf(counts: readonly ReviewCount[]): Pick<ReviewCount, 'count' | 'more'> {
+  return {
+    count: counts.reduce((sum, each) => sum + each.count, 0),
+    more: counts.some(({ more }) => more),
+  }
+}
+
+/** A count of items; `+`: there are more. */
+export function countText({ count, more }: Pick<ReviewCount, 'count' | 'more'>): string {
+  return `${countOf(count)}${more ? '+' : ''}`
+}
+
 /** Names an item in the URL and in the list. */
 export function itemKey({ kind, id, live }: Pick<ReviewItem, 'kind' | 'id' | 'live'>): string {
   return `${kind}-${live ? 'live' : 'test'}-${id}`
@@ -68,7 +86,7 @@ export function placeOf(
     case PAYOUT:
       return [`/payouts/${id}`, 'Resolve']
     case SETTLEMENT:
-      return ['/settlement', 'Settle']
+      return ['/settlement', 'Settle', { business: businessId }]
     default:
       return ['/review', 'Review', query]
   }

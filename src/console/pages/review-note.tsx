@@ -18,23 +18,23 @@ export const ASSIGNEES: readonly Choice[] = [
   { value: 'none', label: 'Unassigned' },
 ]
 
-/** Returns whether an item passes the filter by assignee; another choice leaves all. */
+/** The filter of items by assignee: `mine`, `none`, or any other choice for all items. */
 export function useAssigned(choice: string): (item: ReviewItem) => boolean {
-  const own = useOwnName()
+  const own = useAssigneeName()
   if (choice === 'mine') return ({ assignee }) => assignee === own
   return ({ assignee }) => choice !== 'none' || assignee === ''
 }
 
-/** The longest assignee. */
+/** The longest name of an assignee, in characters. */
 const NAME_MAX = 100
 
-/** The name by which the viewer takes items. */
-function useOwnName(): string {
+/** The name under which the viewer takes items. */
+function useAssigneeName(): string {
   const { name, id } = useSession()
   return (name || id).slice(0, NAME_MAX)
 }
 
-/** In the row of an item: who takes care of it, and the beginning of its note. */
+/** The assignee of an item and the beginning of its note, in the row of the item. */
 export function NoteLine({ item: { assignee, note } }: { readonly item: ReviewItem }) {
   if (assignee === '' && note === '') return null
   return (
@@ -46,7 +46,7 @@ export function NoteLine({ item: { assignee, note } }: { readonly item: ReviewIt
   )
 }
 
-/** Who takes care of an open item, and what was noted about it, with what changes both. */
+/** The assignee and note of an open item, with the actions that change them. */
 export function ItemNote({ item }: { readonly item: ReviewItem }) {
   const { assignee, note, notedAt, notedBy } = item
   if (useRestricted()) return null
@@ -65,7 +65,7 @@ export function ItemNote({ item }: { readonly item: ReviewItem }) {
       <Action
         method={updateReviewItem}
         label="Hand over or note"
-        says="The item waits as before. All operators see both, and no business does."
+        says="The item keeps waiting. All operators see the assignee and the note; businesses do not."
         request={requestOf(item)}
         fields={{ assignee: 'Assignee', note: { label: 'Note', rows: 3 } }}
         values={item}
@@ -79,7 +79,7 @@ const requestOf = ({ id: itemId, kind, live }: ReviewItem) => ({ itemId, kind, l
 
 /** Takes the item, or releases it if the viewer has it. */
 function Take({ item }: { readonly item: ReviewItem }) {
-  const own = useOwnName()
+  const own = useAssigneeName()
   const mayUpdate = useMay()(updateReviewItem)
   const queries = useQueryClient()
   const update = useMutation(updateReviewItem, { onSuccess: () => queries.invalidateQueries() })

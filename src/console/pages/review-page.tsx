@@ -1,8 +1,5 @@
-import { createQueryOptions, useTransport } from '@connectrpc/connect-query'
-import { useQueries } from '@tanstack/react-query'
 import { type ReactNode, type RefObject, useEffect, useId, useMemo, useRef, useState } from 'react'
 import { AccountStatus, AccountStatusSchema } from '../../../gen/inflow/account/v1/account_pb.ts'
-import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { OverviewService } from '../../../gen/inflow/overview/v1/overview_service_pb.ts'
 import {
   type ReviewCount,
@@ -14,7 +11,7 @@ import { endpointName } from '../format/ids.ts'
 import { count, naira } from '../format/money.ts'
 import { msOf } from '../format/time.ts'
 import { useReviewSummary } from '../session/review-summary.ts'
-import { useMay, useReader, useRestricted } from '../session/session.tsx'
+import { useReader, useRestricted } from '../session/session.tsx'
 import { useUrlState, useViewScope } from '../session/view-scope.tsx'
 import { ChoiceFilter } from '../ui/filters.tsx'
 import { Icon } from '../ui/icons.tsx'
@@ -24,13 +21,13 @@ import { Empty, Page } from '../ui/page.tsx'
 import { Money, Status, Time } from '../ui/values.tsx'
 import { DecideTogether, ItemActions } from './review-actions.tsx'
 import { ItemDetails } from './review-details.tsx'
-import { itemKey, kindOf, REVIEW_KINDS } from './review-kinds.ts'
+import { countText, itemKey, kindOf, REVIEW_KINDS, totalOf } from './review-kinds.ts'
 import { ASSIGNEES, ItemNote, NoteLine, useAssigned } from './review-note.tsx'
 
-/** How often the queue is read: no stream has all that needs an operator. */
+/** How often the queue is read. It is polled, because no event stream covers all kinds of items. */
 const REFRESH_MS = 30_000
 
-/** Everything that waits for a decision, oldest first; each opens in place. */
+/** The items that wait for a decision, oldest first. Each item opens in place. */
 export function ReviewPage() {
   const [opened, setOpened] = useUrlState('item')
   const { items, pages, isFiltered, readCount, isPart, isGone } = useQueue(opened)
@@ -52,12 +49,12 @@ export function ReviewPage() {
       </Tabs>
       {isPart && (
         <p className="soft" role="status">
-          These are of the {count(readCount)} items that have waited for longest.
+          This list covers only the {count(readCount)} items that have waited longest.
         </p>
       )}
       {isGone && (
         <p className="soft" role="status">
-          The item of the link does not wait any more.
+          The linked item no longer waits.
         </p>
       )}
       {!isReader && (
@@ -95,8 +92,8 @@ export function ReviewPage() {
 }
 
 /**
- * The items as the URL filters and orders them. The service lists the oldest first, of all assignees, so for another
- * order or an assignee the queue is read on, as it is to find the item that is open.
+ * The items in the order and with the filter of the URL. The service lists the oldest first, of all assignees. So for
+ * another order or an assignee further pages are read, and also to find the item that is to be open.
  */
 function useQueue(opened: string) {
   const { live, businessId } = useViewScope()
@@ -123,14 +120,14 @@ function useQueue(opened: string) {
     pages,
     isFiltered: code !== '' || assignee !== '',
     readCount: rows.length,
-    /** Whether other items, which were not read, may belong among them. */
+    /** Whether items that were not read may belong in this list. */
     isPart: isArranged && pages.hasNextPage && rows.length >= SOUGHT_MAX,
-    /** Whether the item that is to be open waits no more. */
+    /** Whether the item that is to be open no longer waits. */
     isGone: isLost && !pages.isPending && !isSought,
   }
 }
 
-/** The most items that are read to find one, or to order them. */
+/** The most items that are read to find an item or to sort the list. */
 const SOUGHT_MAX = 1_000
 
 type Compare = (a: ReviewItem, b: ReviewItem) => number
@@ -152,13 +149,9 @@ const ORDERS: Readonly<Record<string, { readonly label: string; readonly compare
 
 const ORDER_CHOICES = Object.entries(ORDERS).map(([value, { label }]) => ({ value, label }))
 
-/** The counts of all kinds; the badge of the rail reads the same. */
+/** The counts of all kinds. The badge in the navigation shows the same counts. */
 function useCounts(): readonly ReviewCount[] {
   return useReviewSummary().data?.counts ?? []
-}
-
-function countText({ count, more }: Pick<ReviewCount, 'count' | 'more'>): string {
-  return `${count}${more ? '+' : ''}`
 }
 
 function Tabs({
@@ -169,10 +162,6 @@ function Tabs({
   readonly children: ReactNode
 }) {
   const [chosen, choose] = useUrlState('kind')
-  const total = {
-    count: counts.reduce((sum, { count }) => sum + count, 0),
-    more: counts.some(({ more }) => more),
-  }
   const tabs = REVIEW_KINDS.flatMap(({ kind, code, tab: name }) => {
     const found = counts.find((each) => each.kind === kind)
     return found || code === chosen ? [{ code, name, text: found ? countText(found) : '0' }] : []
@@ -180,17 +169,19 @@ function Tabs({
   return (
     <fieldset className="filters">
       <legend className="hidden">Kind</legend>
-      {[{ code: '', name: 'All', text: countText(total) }, ...tabs].map(({ code, name, text }) => (
-        <button
-          key={code}
-          type="button"
-          className={code === chosen ? 'chip set' : 'chip'}
-          aria-pressed={code === chosen}
-          onClick={() => choose(code)}
-        >
-          {name} <strong className="number">{text}</strong>
-        </button>
-      ))}
+      {[{ code: '', name: 'All', text: countText(totalOf(counts)) }, ...tabs].map(
+        ({ code, name, text }) => (
+          <button
+            key={code}
+            type="button"
+            className={code === chosen ? 'chip set' : 'chip'}
+            aria-pressed={code === chosen}
+            onClick={() => choose(code)}
+          >
+            {name} <strong className="number">{text}</strong>
+          </button>
+        ),
+      )}
       {children}
     </fieldset>
   )
@@ -217,60 +208,24 @@ function Keys() {
   )
 }
 
-const DECISIONS = [
-  'unmatched_payment.assign',
-  'unmatched_payment.return',
-  'notification.resolve',
-  'payment_conflict.resolve',
-  'account.resolve',
-  'transaction.accept',
-  'transaction.return',
-]
-
-/** Says that nothing waits, and when the last decision was made. */
 function EmptyQueue({ isFiltered }: { readonly isFiltered: boolean }) {
-  const lastMs = useLastDecision()
   return (
     <Empty title={isFiltered ? 'Nothing like this waits' : 'Nothing waits for a decision'}>
-      Payments without an account, held notifications, conflicts, openings without an answer and
-      failing endpoints appear here.
-      {lastMs !== undefined && (
-        <>
-          {' '}
-          The last decision was made <Time at={lastMs} />.
-        </>
-      )}
+      Payments without an account, held notifications and payments, conflicts, account openings
+      without a result, payouts that need a decision, overdue settlements and failing endpoints
+      appear here.
     </Empty>
   )
-}
-
-/** When the last item was ended, as far as the caller may read the audit log. */
-function useLastDecision(): number | undefined {
-  const transport = useTransport()
-  const { businessId } = useViewScope()
-  const enabled = useMay()(AdminService.method.listAuditEntries)
-  const read = useQueries({
-    queries: DECISIONS.map((action) => ({
-      ...createQueryOptions(
-        AdminService.method.listAuditEntries,
-        { action, businessId, pageSize: 1 },
-        { transport },
-      ),
-      enabled,
-    })),
-  })
-  const times = read.flatMap(({ data }) => msOf(data?.entries[0]?.at) ?? [])
-  return times.length === 0 ? undefined : Math.max(...times)
 }
 
 const STEPS: Readonly<Record<string, number>> = { j: 1, s: 1, k: -1 }
 
 /**
- * `j` and `s` open the next item, `k` the one before; `a`, `r` and `t` press the button of the open item that is
- * marked with them by `data-key`.
+ * `j` and `s` open the next item, `k` opens the previous one. `a`, `r` and `t` press the button of the open item whose
+ * `data-key` has that letter.
  *
  * @param at the index of the open item; -1: none
- * @returns refers to the list
+ * @returns the ref of the list element
  */
 function useReviewKeys(
   at: number,
@@ -310,13 +265,13 @@ interface ReviewRowProps {
   readonly item: ReviewItem
   readonly isOpen: boolean
   readonly isChosen: boolean
-  /** Chooses it for a decision about several; undefined: the caller decides nothing. */
+  /** Selects the item for a decision about several items; undefined: the caller cannot decide. */
   readonly onChoose: (() => void) | undefined
   readonly onToggle: () => void
   readonly onDecided: () => void
 }
 
-/** One item: what is known in a line, and, when it is open, all of it with the actions that can end it. */
+/** One item: a line with the main facts and, when it is open, all details with the actions that can end it. */
 function ReviewRow(props: ReviewRowProps) {
   const { item, isOpen, isChosen, onChoose, onToggle, onDecided } = props
   const id = useId()
@@ -369,7 +324,7 @@ function ReviewRow(props: ReviewRowProps) {
   )
 }
 
-/** Whom it concerns: the customer of its account, with the state of that, or the endpoint. */
+/** The subject of an item: the customer of its account with the status of the account, or the endpoint. */
 function ReviewSubject({ item }: { readonly item: ReviewItem }) {
   const { kind, account, accountNumber, endpointUrl, endpointDescription } = item
   const name =
@@ -388,7 +343,7 @@ function ReviewSubject({ item }: { readonly item: ReviewItem }) {
   )
 }
 
-/** What was expected, or recorded, and what was paid, or reported. */
+/** The expected or recorded amount, and the paid or reported amount. */
 function ReviewAmount({
   item: { expectedAmountMinor: expected, amountMinor },
 }: {

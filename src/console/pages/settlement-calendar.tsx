@@ -19,7 +19,7 @@ interface CalendarProps {
   readonly onDay: (day: string) => void
 }
 
-/** A month in Lagos: working days, holidays, what falls due, and what was settled. */
+/** A month in Lagos: working days, holidays, due payments, and settlements. */
 export function Calendar({ month, onMonth, day, onDay }: CalendarProps) {
   const { live, businessId } = useViewScope()
   const read = useQuery(SettlementService.method.getSettlementCalendar, {
@@ -39,7 +39,9 @@ export function Calendar({ month, onMonth, day, onDay }: CalendarProps) {
         </p>
       )}
       {dueIncomplete && (
-        <p className="faint">More is unsettled than was read, so more falls due than is shown.</p>
+        <p className="faint">
+          Not all unsettled payments were read, so more payments fall due than are shown.
+        </p>
       )}
     </Section>
   )
@@ -99,7 +101,7 @@ interface DayCellProps {
   readonly onChoose: () => void
 }
 
-/** A day of the calendar; it opens its settlements. */
+/** A day of the calendar, which opens the settlements of the day. */
 function DayCell({ day, isToday, isChosen, onChoose }: DayCellProps) {
   const due = dueText(day)
   const classes = [
@@ -151,7 +153,7 @@ function dueText({ dueBalanceCount, dueTransactionCount, dueGrossMinor }: Settle
   return dueBalanceCount > 0n ? `${plural(dueBalanceCount, 'balance')} due` : ''
 }
 
-/** The day in words: its description, and shown on hover. */
+/** The day in words, for screen readers and on hover. */
 function describeDay(day: SettlementDay, due: string): string {
   const kind = day.holidayName || (day.workingDay ? '' : 'no working day')
   const settled =

@@ -2,26 +2,32 @@ import { createConnectQueryKey, useQuery } from '@connectrpc/connect-query'
 import { useQueryClient } from '@tanstack/react-query'
 import { useParams } from 'wouter'
 import {
+  type Discrepancy,
+  DiscrepancySchema,
   EntrySchema,
   type Settlement,
   type SettlementPayout,
   SettlementSchema,
   SettlementStatus,
 } from '../../../gen/inflow/settlement/v1/settlement_pb.ts'
-import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
+import {
+  SettlementService,
+  type VerifyLedgerResponse,
+} from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { shorten, words } from '../format/ids.ts'
-import { naira } from '../format/money.ts'
+import { count, naira } from '../format/money.ts'
+import { durationText } from '../format/time.ts'
 import { useBusinessName } from '../session/business-names.ts'
 import { useEvents } from '../session/live.tsx'
 import { useMay, useRestricted } from '../session/session.tsx'
 import { useShowObject, useUrlState, useViewScope } from '../session/view-scope.tsx'
 import { Button } from '../ui/button.tsx'
 import { columnsOf, MessageFacts } from '../ui/columns.tsx'
-import { List, usePagedList } from '../ui/list.tsx'
+import { List, Table, usePagedList } from '../ui/list.tsx'
 import { Empty, Failure, Loaded, Page, Section, Waiting } from '../ui/page.tsx'
-import { Dash, Figure, Money, PageLink, Status, Time } from '../ui/values.tsx'
+import { useProgress } from '../ui/progress.ts'
+import { Dash, Figure, Money, PageLink, Status, Time, useNow } from '../ui/values.tsx'
 import { dayAt, dayName, periodOf } from './lagos-calendar.ts'
-import { LedgerVerification } from './ledger-verification.tsx'
 import { Calendar } from './settlement-calendar.tsx'
 import { Preview, RunSettlement } from './settlement-run.tsx'
 import { Holidays, SettlementTerms } from './settlement-terms.tsx'
@@ -29,7 +35,7 @@ import { StatementDownload } from './statement-download.tsx'
 
 const METHODS = SettlementService.method
 
-/** What is settled when: the calendar, the settlements, and, for one business, its balance and terms. */
+/** The calendar, the settlements, and, for one business, its balance and terms. */
 export function SettlementPage() {
   const { businessId, live } = useViewScope()
   const [month, setMonth] = useUrlState('month', dayAt(Date.now()).slice(0, 7))
@@ -48,7 +54,7 @@ export function SettlementPage() {
         <>
           {businessId !== '' && <StatementDownload businessId={businessId} />}
           {may(METHODS.settle) && (businessId !== '' || !isRestricted) && (
-            // What was begun for one business or mode is not repeated for another.
+            // The key resets the form for another business or mode.
             <RunSettlement key={`${businessId} ${live}`} businessId={businessId} />
           )}
         </>
@@ -65,7 +71,7 @@ export function SettlementPage() {
   )
 }
 
-/** Reads the settlements, balances and the calendar again when one completes. */
+/** Reads the settlements, balances and the calendar again when a settlement completes. */
 function useSettlementRefresh(): void {
   const queries = useQueryClient()
   useEvents((events) => {
@@ -76,7 +82,7 @@ function useSettlementRefresh(): void {
   })
 }
 
-/** What a business has: received, available, and the fees so far. */
+/** The balance of a business: received, available, and the fees so far. */
 function BalanceFigures({ businessId }: { readonly businessId: string }) {
   const { live } = useViewScope()
   const read = useQuery(METHODS.getBalance, { businessId, test: !live })
@@ -100,7 +106,7 @@ function BalanceFigures({ businessId }: { readonly businessId: string }) {
   )
 }
 
-/** The settlements of a day, or the latest ones. @param day empty: any */
+/** The settlements of a day, or the latest settlements. @param day empty: any day */
 function SettlementList({ day, onAll }: { readonly day: string; readonly onAll: () => void }) {
   const { live, businessId } = useViewScope()
   const settlements = usePagedList(METHODS.listSettlements, 'settlements', {
@@ -153,7 +159,128 @@ function stateShown({ status, percentDone }: Settlement) {
   return <Status tone="waiting">{`Running, ${percentDone} %`}</Status>
 }
 
-/** One settlement: what it moved, and its payments. */
+function LedgerVerification() {
+  const { state, at, error, start, resume, stop } = useProgress(
+    SettlementService,
+    NOT_BEGUN,
+    (client, { cursor }, options) => client.verifyLedger({ from: cursor }, options),
+    addFound,
+  )
+  const isRunning = state === 'running'
+  const isInterrupted = !isRunning && state !== 'idle' && at.endedMs === undefined
+  const begin = () => start({ ...NOT_BEGUN, startedMs: Date.now() })
+  return (
+    <Section
+      title="Ledger"
+      actions={
+        <>
+          {isRunning && <Button onClick={stop}>Stop</Button>}
+          {isInterrupted && <Button onClick={resume}>Continue</Button>}
+          {!isRunning && <Button onClick={begin}>Verify the ledger</Button>}
+        </>
+      }
+    >
+      {state === 'idle' && (
+        <p className="soft">
+          Compares every transaction with its postings and events, every settlement with its
+          payments and fees, and every balance with all postings.
+        </p>
+      )}
+      {error !== undefined && <Failure error={error} onRetry={resume} />}
+      {state !== 'idle' && <VerificationProgress verification={at} isRunning={isRunning} />}
+      {at.discrepancies.length > 0 && (
+        <Table
+          label="Discrepancies"
+          columns={DISCREPANCY_COLUMNS}
+          rows={at.discrepancies}
+          keyOf={({ subject, problem }) => `${subject} ${problem}`}
+        />
+      )}
+    </Section>
+  )
+}
+
+const DISCREPANCY_COLUMNS = columnsOf(DiscrepancySchema, [
+  ['Of', ({ subject }) => <code>{subject}</code>],
+  ['Discrepancy', 'problem'],
+])
+
+function VerificationProgress({
+  verification,
+  isRunning,
+}: {
+  verification: Verification
+  isRunning: boolean
+}) {
+  const { startedMs, endedMs, transactions, postings, estimated } = verification
+  const { discrepancyCount } = verification
+  const now = useNow()
+  const elapsedMs = Math.max(0, (endedMs ?? now) - startedMs)
+  const value = estimated > 0n && {
+    value: Math.min(100, Number((transactions * 100n) / estimated)),
+  }
+  return (
+    <div className="verification">
+      {isRunning && <progress aria-label="Verified" max={100} {...value} />}
+      <p role="status">
+        <VerificationOutcome verification={verification} isRunning={isRunning} />{' '}
+        {count(transactions)}
+        {isRunning && estimated > 0n && ` of about ${count(estimated)}`} transactions,{' '}
+        {count(postings)} postings, {count(discrepancyCount)} discrepancies in{' '}
+        {durationText(elapsedMs)}.
+      </p>
+    </div>
+  )
+}
+
+function VerificationOutcome({
+  verification,
+  isRunning,
+}: {
+  verification: Verification
+  isRunning: boolean
+}) {
+  if (isRunning) return <Status tone="waiting">Verifying</Status>
+  if (verification.endedMs === undefined) return <Status tone="waiting">Interrupted</Status>
+  if (verification.discrepancyCount > 0n) return <Status tone="bad">Discrepancies</Status>
+  return <Status tone="good">It adds up</Status>
+}
+
+const NOT_BEGUN = {
+  startedMs: 0,
+  /** Undefined: the verification is not complete yet. */
+  endedMs: undefined as number | undefined,
+  transactions: 0n,
+  postings: 0n,
+  /** 0: unknown. */
+  estimated: 0n,
+  /** The first 1,000 discrepancies. */
+  discrepancies: [] as readonly Discrepancy[],
+  discrepancyCount: 0n,
+  cursor: '',
+}
+
+type Verification = Readonly<typeof NOT_BEGUN>
+
+/** Adds the findings of a continued verification to those of the interrupted one. */
+function addFound(
+  now: Verification,
+  message: VerifyLedgerResponse,
+  from: Verification,
+): Verification {
+  return {
+    ...now,
+    transactions: from.transactions + message.transactions,
+    postings: from.postings + message.postings,
+    estimated: from.estimated || message.estimatedTransactions,
+    discrepancies: [...now.discrepancies, ...message.discrepancies],
+    discrepancyCount: from.discrepancyCount + message.discrepancyCount,
+    cursor: message.cursor || now.cursor,
+    ...(message.completed && { endedMs: Date.now() }),
+  }
+}
+
+/** One settlement: its amounts, and its payments. */
 export function SettlementDetails() {
   const { id = '' } = useParams()
   const read = useQuery(METHODS.listSettlements, { settlementId: id })
@@ -227,7 +354,7 @@ function Known({ settlement }: { readonly settlement: Settlement }) {
   )
 }
 
-/** The payout of a settlement, and why there is none, or none that paid it. */
+/** The payout of a settlement, or the reason why there is none or it was not paid. */
 function PayoutOf({ payout: { payoutId, detail, nextAt } }: { readonly payout: SettlementPayout }) {
   return (
     <>
@@ -267,12 +394,12 @@ const ENTRY_COLUMNS = columnsOf(EntrySchema, [
   'feesMinor',
 ])
 
-/** The entries since the settlement before: its payments are among them. */
+/** The entries since the previous settlement, which include the payments of this one. */
 function Payments({ settlement: { id, businessId, live } }: { readonly settlement: Settlement }) {
   const request = { businessId, settlementId: id, test: !live, pageSize: 200 }
   const entries = usePagedList(METHODS.listEntries, 'entries', request)
   return (
-    <Section title="Payments and other entries since the settlement before">
+    <Section title="Payments and other entries since the previous settlement">
       <List
         label="Entries"
         columns={ENTRY_COLUMNS}

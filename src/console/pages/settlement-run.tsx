@@ -1,4 +1,4 @@
-import { create } from '@bufbuild/protobuf'
+import type { Timestamp } from '@bufbuild/protobuf/wkt'
 import { createQueryOptions, useQuery, useTransport } from '@connectrpc/connect-query'
 import { useQueries, useQueryClient } from '@tanstack/react-query'
 import { useState } from 'react'
@@ -8,26 +8,23 @@ import {
   SettlementStatus,
 } from '../../../gen/inflow/settlement/v1/settlement_pb.ts'
 import {
-  type PreviewSettlementResponse,
   PreviewSettlementResponseSchema,
   SettlementService,
 } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { count, naira } from '../format/money.ts'
 import { durationText } from '../format/time.ts'
-import { titleOf } from '../format/titles.ts'
 import { useBusinessNames } from '../session/business-names.ts'
 import { useViewScope } from '../session/view-scope.tsx'
 import { Button } from '../ui/button.tsx'
-import { useNow } from '../ui/clock.ts'
-import { columns, type Entry } from '../ui/columns.tsx'
+import { columns } from '../ui/columns.tsx'
 import { Dialog } from '../ui/dialog.tsx'
 import { Tick } from '../ui/fields.tsx'
 import { Table, usePagedList } from '../ui/list.tsx'
 import { Facts, Failure, Loaded, Section } from '../ui/page.tsx'
 import { useProgress } from '../ui/progress.ts'
-import { Money, PageLink, Time } from '../ui/values.tsx'
+import { PageLink, Time, useNow } from '../ui/values.tsx'
 
-/** Settles what is due, after a confirmation, and shows how far it is. */
+/** Settles due payments after a confirmation, and shows the progress. */
 export function RunSettlement({
   businessId,
 }: {
@@ -50,7 +47,7 @@ export function RunSettlement({
       <Button
         kind="primary"
         onClick={() => {
-          // A run that goes on, or can be retried, is shown again.
+          // A run that continues, or can be retried, is shown again.
           if (state === 'done') reset()
           setOpen(true)
         }}
@@ -123,7 +120,7 @@ function Before({ businessId, isForced }: { businessId: string; isForced: boolea
   )
 }
 
-/** Of which parts a net amount is the rest. */
+/** The parts of a gross amount that lead to the net amount. */
 function Amounts(sums: Sums) {
   return (
     <Facts
@@ -186,7 +183,7 @@ function RunProgress({ run }: { readonly run: Run }) {
   )
 }
 
-/** A request to settle, which runs for as long as it needs. */
+/** A settlement request, which runs for as long as it needs. */
 interface Run {
   readonly requestId: string
   readonly force: boolean
@@ -198,8 +195,8 @@ interface Run {
 const IDLE: Run = { requestId: '', force: false, startedMs: 0, endedMs: undefined, settlements: [] }
 
 /**
- * Calls until all is settled: a call returns within about 20 seconds, and its repeat reads the progress. The
- * settlement continues in the background when a call fails; a retry reads on.
+ * Repeats a call until everything is settled: a call returns within about 20 seconds, and its repeat reads the progress. If
+ * a call fails, the settlement continues in the background, and a retry continues to read its progress.
  */
 function useRun(businessId: string) {
   const queries = useQueryClient()
@@ -223,10 +220,10 @@ function useRun(businessId: string) {
   )
 }
 
-/** How many businesses one step asks for: each is a call. */
+/** The number of businesses in one step; each business is a call. */
 const STEP = 20
 
-/** What settling now would give: for the business that the pages show, or for one after another. */
+/** A preview of the results of settling now: for the shown business, or for all businesses one after another. */
 export function Preview() {
   const { businessId } = useViewScope()
   const [isForced, setForced] = useState(false)
@@ -234,7 +231,9 @@ export function Preview() {
   return (
     <Section
       title="Preview"
-      actions={<Tick isOn={isForced} onChange={setForced} label="Also what is not due yet" />}
+      actions={
+        <Tick isOn={isForced} onChange={setForced} label="Also payments that are not due yet" />
+      }
     >
       {businessId !== '' && <Previews businessIds={[businessId]} isForced={isForced} />}
       {businessId === '' && isShown && <AllBusinesses isForced={isForced} />}
@@ -284,9 +283,9 @@ function Previews({
   })
   const failed = read.find(({ error }) => error)
   const previews = read.flatMap(({ data }, index): BusinessPreview[] =>
-    data ? [{ businessId: businessIds[index] ?? '', preview: data }] : [],
+    data ? [{ ...data, businessId: businessIds[index] ?? '' }] : [],
   )
-  const due = previews.filter(({ preview }) => preview.transactionCount > 0n)
+  const due = previews.filter(({ transactionCount }) => transactionCount > 0n)
   return (
     <>
       {failed && <Failure error={failed.error} onRetry={() => void failed.refetch()} />}
@@ -296,7 +295,7 @@ function Previews({
           columns={previewColumns(nameOf)}
           rows={due}
           keyOf={({ businessId }) => businessId}
-          total={due.length > 1 ? sumOf(due) : undefined}
+          total={due.length > 1 ? { ...totalOf(due), businessId: '' } : undefined}
         />
       )}
       <p className="faint" role="status">
@@ -317,40 +316,28 @@ function nothingText(
   return rest === 0 ? '' : `Nothing would be settled for ${rest} of ${previews.length} businesses.`
 }
 
-interface BusinessPreview {
-  readonly businessId: string
-  readonly preview: PreviewSettlementResponse
-}
-
 const SUMS = ['transactionCount', 'grossMinor', 'feesMinor', 'splitsMinor', 'netMinor'] as const
 
 type Sums = Readonly<Record<(typeof SUMS)[number], bigint>>
+
+/** The sum of several businesses has neither the id of one nor a time. */
+interface BusinessPreview extends Sums {
+  readonly businessId: string
+  readonly cutOffAt?: Timestamp | undefined
+}
 
 function totalOf(all: readonly Sums[]): Sums {
   const total = (name: keyof Sums) => all.reduce((sum, each) => sum + each[name], 0n)
   return Object.fromEntries(SUMS.map((name) => [name, total(name)])) as Sums
 }
 
-function sumOf(previews: readonly BusinessPreview[]): BusinessPreview {
-  const sums = totalOf(previews.map(({ preview }) => preview))
-  return { businessId: '', preview: create(PreviewSettlementResponseSchema, sums) }
-}
-
 function previewColumns(nameOf: (businessId: string) => string) {
-  const money = (
-    name: Exclude<(typeof SUMS)[number], 'transactionCount'>,
-  ): Entry<BusinessPreview> => [
-    titleOf(name),
-    ({ preview }) => <Money minor={preview[name]} />,
-    'number',
-  ]
-  return columns<BusinessPreview>([
-    ['Business', ({ businessId }) => nameOf(businessId) || 'Together'],
-    ['Recorded before', ({ preview }) => preview.cutOffAt && <Time at={preview.cutOffAt} />],
-    ['Payments', ({ preview }) => count(preview.transactionCount), 'number'],
-    money('grossMinor'),
-    money('feesMinor'),
-    money('splitsMinor'),
-    money('netMinor'),
-  ])
+  return columns<BusinessPreview>(
+    [
+      ['Business', ({ businessId }) => nameOf(businessId) || 'Together'],
+      ['Recorded before', ({ cutOffAt }) => cutOffAt && <Time at={cutOffAt} />],
+      ...SUMS,
+    ],
+    PreviewSettlementResponseSchema,
+  )
 }

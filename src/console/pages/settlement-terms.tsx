@@ -21,7 +21,7 @@ import { dayAt, dayName } from './lagos-calendar.ts'
 
 const METHODS = SettlementService.method
 
-/** When the payments of a business are settled, and for which fee. */
+/** The settlement schedule and the fees of a business. */
 export function SettlementTerms({ businessId }: { readonly businessId: string }) {
   const read = useQuery(METHODS.getSettlementTerms, { businessId })
   const { terms } = read.data ?? {}
@@ -74,7 +74,7 @@ function Edit({ businessId, terms }: TermsProps) {
   )
 }
 
-/** A field that the schedule does not have is absent, so the terms are stated without it. */
+/** The fields of the terms. Fields that the schedule does not use are absent from the form and the request. */
 function TermsFields({ terms }: Pick<TermsProps, 'terms'>) {
   const [schedule, setSchedule] = useState(enumName(ScheduleSchema, terms.schedule))
   return (
@@ -142,7 +142,7 @@ function AddHoliday() {
       method={METHODS.addHoliday}
       label="Add a holiday"
       icon="plus"
-      says="Payments that would be due on the day are due on the next working day. A day that is a holiday already is renamed."
+      says="Payments that would be due on the day are due on the next working day. An existing holiday is renamed."
       request={{}}
       fields={{ day: { placeholder: '2026-12-25', hint: 'YYYY-MM-DD' }, name: '' }}
       target={({ holiday }) => holiday?.day ?? ''}

@@ -9,7 +9,7 @@ import {
 } from '../../core/statement-columns.ts'
 
 interface CsvRecord {
-  /** The line on which it ends, from 1. */
+  /** The line on which the record ends, counted from 1. */
   readonly line: number
   readonly fields: readonly string[]
 }
@@ -27,17 +27,17 @@ export interface StatementRow {
 export interface StatementFormat extends ValueFormat {
   /** The name of the bank in the contract, such as 9PSB. */
   readonly bank: string
-  /** Headers by column, where they are not the known ones. */
+  /** The headers of columns whose header is not a known one. */
   readonly columns: ReadonlyMap<StatementColumn, string>
 }
 
-/** The largest file, in bytes, and the most rows: a browser holds all of them. */
+/** The largest file in bytes, and the most rows, because the browser holds all of them in memory. */
 const FILE_BYTES_MAX = 32 * 1024 * 1024
 const ROWS_MAX = 100_000
 
 const RECORD_BYTES_MAX = 65_536
 
-/** Reads a CSV file by RFC 4180. @throws StatementError */
+/** Reads a CSV file (RFC 4180). @throws StatementError */
 export async function readTable(file: Blob): Promise<StatementTable> {
   if (file.size > FILE_BYTES_MAX) {
     throw new StatementError(
@@ -74,7 +74,7 @@ export async function readTable(file: Blob): Promise<StatementTable> {
   }
 }
 
-/** UTF-8, with or without a byte order mark. */
+/** Decodes UTF-8, with or without a byte order mark. */
 async function decode(file: Blob): Promise<string> {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(await file.arrayBuffer())
@@ -87,17 +87,17 @@ async function decode(file: Blob): Promise<string> {
 export interface ReadStatement {
   readonly positions: StatementPositions | undefined
   readonly rows: readonly StatementRow[]
-  /** The number of debits, and of payments that are not final. */
+  /** The number of skipped rows: debits, and payments that are not final. */
   readonly skipped: number
-  /** The column that no header stands for, if one is needed. */
+  /** A required column without a header; undefined: none is missing. */
   readonly missing: StatementColumn | undefined
-  /** What is wrong, at most 20 texts. */
+  /** At most 20 faults. */
   readonly faults: readonly string[]
 }
 
 const FAULTS_MAX = 20
 
-/** Reads the credits of a table. A statement with a fault is not compared: its meaning would be a guess. */
+/** Reads the credits of a table. A statement with faults is not compared, because its meaning is not certain. */
 export function readCredits(
   { headers, records }: StatementTable,
   format: StatementFormat,
@@ -107,7 +107,7 @@ export function readCredits(
   let positions: StatementPositions | undefined
   let missing: StatementColumn | undefined
   let skipped = 0
-  /** By the header that the viewer knows, instead of the place and the name of the column. */
+  /** Replaces the position and name of a column in a text by its header, which the viewer knows. */
   const worded = (text: string) =>
     text.replace(/^column (\d+) \(\w+\):/, (_all, place) => `${headers[place - 1] ?? place}:`)
   const attempt = (line: number, read: () => void) => {

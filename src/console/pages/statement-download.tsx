@@ -9,10 +9,14 @@ import {
 } from '../../../gen/inflow/settlement/v1/settlement_pb.ts'
 import {
   type ListEntriesRequestSchema,
-  type ListEntriesResponse,
   SettlementService,
 } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
-import { formatAmount } from '../../core/money.ts'
+import {
+  addsUp,
+  balanceRecord,
+  entryRecord,
+  STATEMENT_HEADER,
+} from '../../core/account-statement.ts'
 import { csvText } from '../format/csv.ts'
 import { count } from '../format/money.ts'
 import { msOf } from '../format/time.ts'
@@ -27,7 +31,7 @@ import { dayAt, periodOf } from './lagos-calendar.ts'
 
 const TYPES = { csv: 'text/csv', json: 'application/json' } as const
 
-/** What is asked for, and how much of it is read. */
+/** The requested statement, and how much of it is read. */
 interface Read {
   readonly from: string
   readonly to: string
@@ -161,7 +165,7 @@ async function* saveStatement(
   do {
     const request = { ...period, pageSize: PAGE_SIZE, pageToken }
     const page = await client.listEntries(request, signal ? { signal } : {})
-    checkSums(page, closing)
+    if (!addsUp(page, closing)) throw new Error('The entries do not add up: verify the ledger')
     opening ??= page.openingBalance
     closing = page.closingBalance
     if (page.entries.length > 0) parts.push(entriesText(page.entries, format, entries === 0))
@@ -173,52 +177,12 @@ async function* saveStatement(
   saveFile(name, TYPES[format], framed(parts, opening, closing))
 }
 
-/** Each page must add up, and open at the closing balance of the previous one. */
-function checkSums(page: ListEntriesResponse, previous: Balance | undefined): void {
-  const { openingBalance: opening, closingBalance: closing, entries } = page
-  for (const name of ['pendingMinor', 'availableMinor', 'feesMinor'] as const) {
-    const from = opening?.[name] ?? 0n
-    const sum = entries.reduce((total, entry) => total + entry[name], from)
-    if (sum !== (closing?.[name] ?? 0n) || (previous && previous[name] !== from)) {
-      throw new Error('The entries do not add up: verify the ledger')
-    }
-  }
-}
-
 function entriesText(entries: readonly Entry[], format: StatementFormat, isFirst: boolean): string {
-  if (format === 'csv') return csvText(entries.map(toRecord))
+  if (format === 'csv') {
+    return csvText(entries.map((entry) => entryRecord(msOf(entry.bookedAt), entry)))
+  }
   const text = entries.map((entry) => JSON.stringify(toJson(EntrySchema, entry))).join(',\n')
   return isFirst ? text : `,\n${text}`
-}
-
-const CSV_HEADER = [
-  'booked_at',
-  'line',
-  'sequence',
-  'transaction_id',
-  'session_id',
-  'settlement_id',
-  'pending',
-  'available',
-  'fees',
-  'payout_id',
-]
-
-/** The columns of `inflow statement`. Times are RFC 3339. */
-function toRecord(entry: Entry): string[] {
-  const bookedMs = msOf(entry.bookedAt)
-  return [
-    bookedMs === undefined ? '' : new Date(bookedMs).toISOString(),
-    entry.kind,
-    `${entry.sequence}`,
-    entry.transactionId,
-    entry.sessionId,
-    entry.settlementId,
-    formatAmount(entry.pendingMinor),
-    formatAmount(entry.availableMinor),
-    formatAmount(entry.feesMinor),
-    entry.payoutId,
-  ]
 }
 
 function framedCsv(
@@ -226,12 +190,8 @@ function framedCsv(
   opening: Balance | undefined,
   closing: Balance | undefined,
 ): string[] {
-  const line = (name: string, balance: Balance | undefined) => {
-    const amounts = [balance?.pendingMinor, balance?.availableMinor, balance?.feesMinor]
-    return ['', name, '', '', '', '', ...amounts.map((minor) => formatAmount(minor ?? 0n)), '']
-  }
-  const head = csvText([CSV_HEADER, line('OPENING_BALANCE', opening)])
-  return [head, ...parts, csvText([line('CLOSING_BALANCE', closing)])]
+  const head = csvText([STATEMENT_HEADER, balanceRecord('OPENING_BALANCE', opening)])
+  return [head, ...parts, csvText([balanceRecord('CLOSING_BALANCE', closing)])]
 }
 
 function framedJson(

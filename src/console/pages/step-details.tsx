@@ -23,7 +23,7 @@ import { RequestShown } from './deliveries.tsx'
 
 interface StepDetailsProps {
   readonly step: Step['step']
-  /** Who recorded the payment, in words. */
+  /** The recorder of the payment, in words. */
   readonly by: string
   readonly timeline: Timeline
 }
@@ -106,7 +106,7 @@ function factsOf(step: Step['step'], by: string, id: string): readonly Fact[] {
   }
 }
 
-/** What became of a notification, and its body for those who may see it. */
+/** The result of a notification, and its body for callers who may see it. */
 function NotificationDetails({ notified }: { readonly notified: BankNotified }) {
   const { notificationId, result, cause, tries } = notified
   return (
@@ -130,11 +130,11 @@ const NOTIFICATION_RESULTS: Readonly<Record<string, string>> = {
   UNMATCHED: 'No open account has the number',
   UNCONFIRMED: 'The bank did not confirm the payment',
   MANUAL_REVIEW: 'It is held for manual review',
-  RETRY: 'It is processed again by itself',
+  RETRY: 'It is processed again automatically',
   IGNORED: 'It reports no payment that concerns us',
 }
 
-/** The body of a notification has names and account numbers: showing it is written to the audit log. */
+/** The body of a notification contains names and account numbers, so showing it is recorded in the audit log. */
 export function NotificationBody({ notificationId }: { readonly notificationId: string }) {
   const { showNotification } = NotificationService.method
   const mayShow = useMay()(showNotification)
@@ -159,7 +159,7 @@ interface Sides {
   readonly payment: Transaction | undefined
 }
 
-/** What is recorded beside what was reported, with what can end the review of the report. */
+/** The recorded and the reported payment side by side, with the action that ends the review of the report. */
 function ConflictDetails({ conflict, payment }: Sides) {
   return (
     <>
@@ -186,7 +186,7 @@ function ConflictDetails({ conflict, payment }: Sides) {
 
 const statusText = (status = 0) => enumLabel(TransactionStatusSchema, status)
 
-/** Both sides of a payment; what differs is marked, not by colour alone. */
+/** Shows both sides of a payment. Differences are marked, not by colour alone. */
 export function RecordedAndReported({
   rows,
 }: {
@@ -225,7 +225,7 @@ export function RecordedAndReported({
 
 type Attempted = Extract<Step['step'], { case: 'deliveryAttempted' }>['value']
 
-/** An attempt of a delivery: what was sent, and what the receiver answered. */
+/** An attempt of a delivery: its request, and the response of the receiver. */
 function AttemptDetails({ attempted }: { readonly attempted: Attempted }) {
   const { deliveryId, endpointId, attempt } = attempted
   const { getDelivery } = WebhookService.method

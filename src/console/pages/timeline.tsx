@@ -20,27 +20,26 @@ import {
   timeTitle,
 } from '../format/time.ts'
 import { useUrlState } from '../session/view-scope.tsx'
-import { useNow } from '../ui/clock.ts'
 import { Icon } from '../ui/icons.tsx'
 import { isModified, lineAt, STEPS } from '../ui/keys.ts'
-import { EnumStatus, PageLink, Status } from '../ui/values.tsx'
+import { EnumStatus, PageLink, Status, useNow } from '../ui/values.tsx'
 import { StepDetails } from './step-details.tsx'
 
 interface TimelineRow {
-  /** Names the line in the URL. */
+  /** The name of the line in the URL. */
   readonly key: string
   readonly atMs: number
-  /** How long after the line before; undefined for the first. */
+  /** The time since the previous line; undefined for the first line. */
   readonly sinceMs: number | undefined
   readonly tone: Tone
   readonly title: string
-  /** More in words, in grey. */
+  /** Further details, in grey. */
   readonly text: string
   readonly chip: string
   readonly step: Step['step']
 }
 
-/** The attempts of one event at one endpoint, together. */
+/** The attempts of one event at one endpoint, as a group. */
 interface AttemptsGroup {
   readonly delivery: Delivery
   readonly rows: readonly TimelineRow[]
@@ -50,8 +49,7 @@ interface AttemptsGroup {
 type Line = Pick<TimelineRow, 'key' | 'tone' | 'title' | 'text' | 'chip'>
 
 /**
- * What happened since the payment was made, oldest first. The attempts of a delivery stand together, at the time of
- * the first.
+ * The history of the payment, oldest first. The attempts of a delivery form a group at the time of the first attempt.
  */
 function timelineRows(timeline: Timeline): readonly (TimelineRow | AttemptsGroup)[] {
   const bank = bankName(timeline.transaction?.bank ?? 0)
@@ -194,7 +192,7 @@ const RECORDERS: Readonly<Record<number, string>> = {
   [RecorderKind.IMPORT]: 'an operator, who imported it',
 }
 
-export interface ExpectedRow {
+interface ExpectedRow {
   readonly key: string
   readonly dueMs: number
   readonly title: string
@@ -203,7 +201,7 @@ export interface ExpectedRow {
   readonly isSettlement: boolean
 }
 
-export function expectedRows(timeline: Timeline): readonly ExpectedRow[] {
+function expectedRows(timeline: Timeline): readonly ExpectedRow[] {
   return timeline.expectedSteps.flatMap((expected) => expectedRow(expected, timeline))
 }
 
@@ -220,7 +218,7 @@ function expectedRow({ dueAt, step }: ExpectedStep, { deliveries }: Timeline): E
   return [{ key: step.value, dueMs, title: `Attempt ${number}`, text, isSettlement: false }]
 }
 
-/** What happened, newest last, and below it what is to come. The lines that are open are in the URL. */
+/** The history, newest last, and below it the expected steps. The open lines are in the URL. */
 export function TimelineList({ timeline }: { readonly timeline: Timeline }) {
   const [open, setOpen] = useUrlState('open')
   const keys = open === '' ? [] : open.split(',')
@@ -287,7 +285,7 @@ function GroupHead({ delivery }: { readonly delivery: Delivery }) {
   )
 }
 
-/** Moves the focus between the lines; Enter opens one, because it is a button. */
+/** Moves the focus between the lines. Enter opens a line, because each line is a button. */
 function walk(event: KeyboardEvent<HTMLElement>): void {
   const step = STEPS[event.key]
   if (step === undefined || isModified(event)) return
@@ -306,7 +304,7 @@ interface StepItemProps {
   readonly onToggle: () => void
 }
 
-/** When the payer paid, as the bank says. */
+/** When the payer paid, as the bank states it. */
 function PaidItem({ timeline: { transaction } }: { readonly timeline: Timeline }) {
   const paidMs = msOf(transaction?.paidAt)
   if (paidMs === undefined) return null
@@ -356,7 +354,7 @@ function StepItem({ row, beforeMs, timeline, isOpen, onToggle }: StepItemProps) 
   )
 }
 
-/** In grey, with when it will happen. */
+/** An expected step, in grey, with its time. */
 function ExpectedItem({ row }: { readonly row: ExpectedRow }) {
   const now = useNow()
   const left = row.dueMs - now

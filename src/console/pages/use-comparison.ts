@@ -1,50 +1,40 @@
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { type Client, createClient } from '@connectrpc/connect'
 import { useTransport } from '@connectrpc/connect-query'
-import { useQueryClient } from '@tanstack/react-query'
+import { skipToken, useQuery, useQueryClient } from '@tanstack/react-query'
 import { ReconciliationService } from '../../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
 import type { StatementResult } from '../../../gen/inflow/reconciliation/v1/statement_pb.ts'
 import type { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
-import { useKept } from '../ui/kept.ts'
-import { extraOf, isLate, type Outcome, outcomeOf, periodOf, toMessage } from './outcome.ts'
+import { extraOf, isLate, type Outcome, outcomeOf, rowPeriodOf, toMessage } from './outcome.ts'
 import type { StatementRow } from './statement-csv.ts'
 
-/** Rows of one call, which is one step of the progress. The contract allows 1,000. */
+/** The rows of one call, which is one step of the progress. The contract allows 1,000. */
 const PART_ROWS = 500
 const PAGE_SIZE = 1_000
 
-/** A comparison of a statement with the recorded payments, as far as it is. */
-export interface Comparison {
-  readonly state: 'idle' | 'running' | 'done'
-  /** What it does: "Comparing", … */
-  readonly step: string
-  readonly done: number
-  /** 0: unknown. */
-  readonly total: number
-  readonly outcomes: readonly Outcome[]
-  /** False: no row says when it was paid, so that payments that the statement lacks were not looked for. */
-  readonly lookedForExtra: boolean
-  readonly error: unknown
-  /** Ends what runs. */
-  readonly ended: AbortController | undefined
-}
-
-const IDLE: Comparison = {
-  state: 'idle',
+const IDLE = {
+  state: 'idle' as 'idle' | 'running' | 'done',
+  /** The current step: "Comparing", … */
   step: '',
   done: 0,
+  /** 0: unknown. */
   total: 0,
-  outcomes: [],
+  outcomes: [] as readonly Outcome[],
+  /** False: no row has a time, so payments that the statement lacks were not looked for. */
   lookedForExtra: false,
-  error: undefined,
-  ended: undefined,
+  error: undefined as unknown,
+  /** Stops the running comparison. */
+  ended: undefined as AbortController | undefined,
 }
+
+/** A comparison of a statement with the recorded payments, with its results so far. */
+export type Comparison = Readonly<typeof IDLE>
 
 type Reconciliations = Client<typeof ReconciliationService>
 
 /**
- * Sends a statement in parts, and then looks for payments that it lacks. It goes on when the viewer leaves the page, and
- * its results are kept.
+ * Sends a statement in parts, and then looks for payments that it lacks. This continues when the viewer leaves the page, and
+ * the results are kept.
  */
 export function useComparison(bank: Bank) {
   const [comparison, setComparison] = useKept('comparison', IDLE)
@@ -61,7 +51,7 @@ export function useComparison(bank: Bank) {
     } catch (error) {
       if (!signal.aborted) update({ error })
     }
-    // One that was given up does not end the next.
+    // A stopped comparison must not end the next one.
     setComparison((now) => (now.ended === ended ? { ...now, state: 'done' } : now))
   }
   const compare = (rows: readonly StatementRow[]) =>
@@ -75,7 +65,7 @@ export function useComparison(bank: Bank) {
         outcomes.push(...part.map((row, at) => outcomeOf(row, resultAt(results, at), seen)))
         update({ done: outcomes.length, outcomes: [...outcomes] })
       }
-      const period = periodOf(rows)
+      const period = rowPeriodOf(rows)
       if (period === undefined) return
       update({ step: 'Looking for payments that the statement lacks', done: 0, total: 0 })
       for await (const { found, read } of findExtra(client, bank, period, seen, signal)) {
@@ -113,7 +103,7 @@ export function useComparison(bank: Bank) {
   }
 }
 
-/** What became of a row keeps its group: one sees where it came from. */
+/** Adds the result of an action to a row, which stays in its group so that the viewer still finds it there. */
 function withResult(outcome: Outcome, result: StatementResult | undefined): Outcome {
   if (result === undefined || outcome.row === undefined) return outcome
   const { action, cause, recorded = outcome.recorded } = result
@@ -130,7 +120,7 @@ function resultAt(results: readonly StatementResult[], at: number): StatementRes
   return result
 }
 
-/** The service ends a call in time even if it did not reach every row: those are sent again. */
+/** Sends rows. The service ends a call after a time limit, and rows that it did not reach are sent again. */
 async function send(
   client: Reconciliations,
   bank: Bank,
@@ -169,4 +159,28 @@ async function* findExtra(
     yield { found: page.payments.flatMap((payment) => extraOf(payment, seen) ?? []), read }
     pageToken = page.nextPageToken
   } while (pageToken !== '')
+}
+
+/**
+ * A state that is kept when the viewer leaves the page, until they sign out.
+ *
+ * @returns the state, and a function that changes it, even after the page is closed
+ */
+export function useKept<T>(
+  name: string,
+  initial: T,
+): readonly [T, (change: (before: T) => T) => void] {
+  const queries = useQueryClient()
+  const queryKey = ['kept', name]
+  const { data } = useQuery<T>({
+    queryKey,
+    queryFn: skipToken,
+    initialData: initial,
+    gcTime: Number.POSITIVE_INFINITY,
+    staleTime: Number.POSITIVE_INFINITY,
+    structuralSharing: false,
+  })
+  const change = (next: (before: T) => T) =>
+    queries.setQueryData<T>(queryKey, (before = initial) => next(before))
+  return [data ?? initial, change]
 }

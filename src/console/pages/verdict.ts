@@ -9,16 +9,16 @@ import type { Tone } from '../format/enums.ts'
 import { hostOf } from '../format/ids.ts'
 import { msOf, timeText } from '../format/time.ts'
 
-/** What a viewer wants to know first of a payment. */
+/** The most important information about a payment. */
 interface Verdict {
   readonly tone: Tone
   /** One or two sentences. */
   readonly text: string
-  /** The delivery that is late, which can be sent now. */
+  /** A late delivery, which can be sent now. */
   readonly delivery?: Delivery
 }
 
-/** Says where a payment is, and why a receiver does not have it. */
+/** Describes the state of a payment, and why a receiver does not have it. */
 export function verdictOf(
   payment: Transaction,
   deliveries: readonly TimelineDelivery[],
@@ -52,7 +52,7 @@ const HOLDS: Readonly<Partial<Record<HoldState, string>>> = {
     'Its return was requested: send the money back at the bank, then complete the return.',
 }
 
-/** The delivery whose receiver is without the latest news: one that failed, else one that is tried again. */
+/** Finds a delivery that has not arrived: a failed one, or else one that is being retried. */
 function findLate(deliveries: readonly TimelineDelivery[]): TimelineDelivery | undefined {
   const of = (isLate: (delivery: Delivery) => boolean) =>
     deliveries.findLast(({ delivery }) => delivery !== undefined && isLate(delivery))

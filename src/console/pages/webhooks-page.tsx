@@ -21,14 +21,14 @@ import { Empty, Page } from '../ui/page.tsx'
 import { Dash, Sparkline, Status, Time } from '../ui/values.tsx'
 import { EndpointFields, ProfileFields, readOptions } from './endpoint-form.tsx'
 
-/** What a list can be limited to, and how it is asked for. */
+/** The states by which the list can be filtered, with their fields in the request. */
 const STATES = [
   { value: 'failing', label: 'Failing', request: { failing: true } },
   { value: 'enabled', label: 'Enabled', request: { status: EndpointStatus.ENABLED } },
   { value: 'disabled', label: 'Disabled', request: { status: EndpointStatus.DISABLED } },
 ]
 
-/** The endpoints of a business, or of all, with how they did: what needs a look first, and then the newest. */
+/** The endpoints of a business, or of all, with their statistics: problematic endpoints first, then the newest. */
 export function WebhooksPage() {
   const { live, businessId } = useViewScope()
   const [state] = useUrlState('state')
@@ -84,7 +84,7 @@ export function stateOf(
   return { tone: 'good', label: 'Enabled', rank: 2 }
 }
 
-/** The share of attempts that fail from which an endpoint is called degraded. */
+/** An endpoint is degraded from this share of failed attempts. */
 const DEGRADED = 0.05
 
 /** The share of the last day's attempts that the receiver did not acknowledge, from 0 to 1. */
@@ -119,12 +119,12 @@ function CreateEndpoint() {
   )
 }
 
-/** What one call computes. */
+/** The most endpoints whose statistics one call computes. */
 const IDS_MAX = 100
 
 /**
- * Returns how the deliveries to endpoints went in the last 24 hours, by endpoint. For a business it asks at once,
- * beside the list; for endpoints of all businesses when they are known, and of the first hundred.
+ * Returns the statistics of the last 24 hours by endpoint. For one business, they are requested at the same time as the list;
+ * for all businesses, after the list is known, and only for the first hundred endpoints.
  */
 function useStatistics(
   endpoints: readonly Endpoint[],
@@ -186,7 +186,7 @@ function stateShown(endpoint: Endpoint, statistics: EndpointStatistics | undefin
   )
 }
 
-/** The share of attempts that the receiver acknowledged, `99.2 %`; undefined: there was none. */
+/** The share of attempts that the receiver acknowledged, `99.2 %`; undefined: there was no attempt. */
 export function successText(statistics: EndpointStatistics | undefined): string | undefined {
   if (statistics === undefined || statistics.attemptCount === 0n) return undefined
   const { deliveredCount, attemptCount } = statistics

@@ -2,7 +2,7 @@ import { useQuery } from '@connectrpc/connect-query'
 import { createContext, useMemo } from 'react'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 
-/** What one call looks up. */
+/** The most ids that one call looks up. */
 const IDS_MAX = 200
 
 type NameOf = (businessId: string) => string
@@ -10,7 +10,7 @@ type NameOf = (businessId: string) => string
 /** The names of the businesses in a list. */
 export const BusinessNames = createContext<NameOf>((id) => id)
 
-/** Returns the names of businesses by their ids; an id that is not known yet stands for itself. */
+/** Returns the names of businesses by their ids; the id itself until its name is known. */
 export function useBusinessNames(ids: readonly string[]): NameOf {
   const businessIds = [...new Set(ids)].sort().slice(0, IDS_MAX)
   const { data } = useQuery(
@@ -28,7 +28,7 @@ export function useBusinessNames(ids: readonly string[]): NameOf {
   }, [data])
 }
 
-/** The name of a business, or its id until it is known. */
+/** The name of a business, or its id until the name is known. */
 export function useBusinessName(businessId: string): string {
   const { data } = useQuery(
     BusinessService.method.getBusiness,

@@ -1,15 +1,15 @@
 import { OPENED_PATH, SIGN_IN } from '../app/pages.ts'
 import { CALLER_CALL, PAGE_CALLS } from './first-calls.ts'
 
-/** For a call without a stream, in milliseconds. A response that was not taken by then is old. */
+/** The time-out of a unary call. A response that was not taken within this time is stale. */
 export const CALL_MS = 30_000
 
-/** The responses that are awaited, each for one call; undefined: there was none. */
+/** The awaited responses, each for one call; undefined: the call failed. */
 const responses = new Map<string, Promise<Response | undefined>>()
 
 /**
- * Sends the calls that the opened page begins with, while the console loads. Without a session they are refused, and what
- * the console does then is as if they had not been sent.
+ * Sends the first calls of the opened page while the console loads. Without a session they are refused, and the console
+ * continues as if they had not been sent.
  */
 export function beginFirstCalls(): void {
   if (OPENED_PATH === SIGN_IN) return
@@ -26,18 +26,18 @@ export function beginFirstCalls(): void {
   signal.addEventListener('abort', forgetFirstCalls)
 }
 
-/** Reads the body too: a response that is never taken would otherwise stay open. */
+/** Sends a call and reads the body, because a response that is never taken would otherwise stay open. */
 async function send(path: string, init: RequestInit): Promise<Response> {
   const response = await fetch(path, init)
   return new Response(await response.arrayBuffer(), response)
 }
 
-/** Another caller must not see what was read for this one. */
+/** Forgets the responses, because another caller must not see them. */
 export function forgetFirstCalls(): void {
   responses.clear()
 }
 
-/** Returns the response to a call that was sent early, once; undefined: it was not, or it failed. */
+/** Returns the response to an early call, once; undefined: the call was not sent early, or failed. */
 export async function takeResponse(url: string, body: unknown): Promise<Response | undefined> {
   const key = `${new URL(url).pathname} ${body}`
   const sent = responses.get(key)

@@ -9,7 +9,7 @@ import { OverviewService } from '../../../gen/inflow/overview/v1/overview_servic
 import { SessionService } from '../../../gen/inflow/session/v1/session_service_pb.ts'
 import { TransactionService } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 
-/** A request as it is sent. */
+/** An encoded request. */
 interface EncodedCall {
   readonly path: string
   readonly body: readonly number[]
@@ -25,12 +25,12 @@ function encode<I extends DescMessage, O extends DescMessage>(
   }
 }
 
-/** What the frame of every page reads before it is drawn. */
+/** The call that the frame of every page needs before it is drawn. */
 export const CALLER_CALL = encode(SessionService.method.getCaller, {})
 
 /**
- * What pages read before they show anything, by path, where the URL chooses neither mode, business nor filter: the same
- * requests as those of the pages. The build computes them, so that they can be sent before the contract has loaded.
+ * The calls that pages need before they show anything, by path, for URLs without mode, business and filter. They must equal
+ * the requests of the pages. The build computes them, so that they can be sent before the contract has loaded.
  */
 export const PAGE_CALLS: Readonly<Record<string, readonly EncodedCall[]>> = {
   '/': [

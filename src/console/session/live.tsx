@@ -15,7 +15,7 @@ import { RAIL_NEEDS } from '../app/rail-needs.ts'
 import { useMay } from './session.tsx'
 import { useViewScope, type ViewScope } from './view-scope.tsx'
 
-export type LiveState =
+type LiveState =
   | { readonly kind: 'live' }
   | { readonly kind: 'connecting' }
   /** The tab is hidden, or the viewer paused it. */
@@ -24,31 +24,31 @@ export type LiveState =
   /** The caller may not subscribe. */
   | { readonly kind: 'off' }
 
-/** @param missed there were more events, or the position was lost: what is shown must be read again */
+/** @param missed whether events were lost or the position is unknown, so that shown data must be read again */
 type Listener = (events: readonly Event[], missed: boolean) => void
 
 interface Live {
   readonly state: LiveState
   readonly isPaused: boolean
   setPaused(paused: boolean): void
-  /** @returns a function that ends it */
+  /** @returns a function that removes the listener */
   listen(listener: Listener): () => void
 }
 
 const LiveContext = createContext<Live | undefined>(undefined)
 
-/** Events are passed on at most this often, so that a page draws a few times a second at any rate. */
+/** The interval at which events are passed on, so that a page is drawn at most a few times a second. */
 const FLUSH_MS = 250
 
-/** The most events that wait to be passed on; a page that shows all of them reads them again if there are more. */
+/** The most events that wait to be passed on. If there are more, pages that show all events read them again. */
 const WAITING_MAX = 500
 
 const RETRY_MIN_MS = 1_000
 const RETRY_MAX_MS = 30_000
 
 /**
- * One stream of events for all pages, of the mode and business that they show. It ends while the tab is hidden or
- * the viewer pauses it, and resumes at the event where it stopped.
+ * One event stream for all pages, with the shown mode and business. It ends while the tab is hidden or the viewer pauses it,
+ * and resumes after the last event.
  */
 export function LiveProvider({ children }: { readonly children: ReactNode }) {
   const transport = useTransport()
@@ -122,7 +122,7 @@ function follow(
   }
   const flushing = setInterval(flush, FLUSH_MS)
   const read = async (onOpen: () => void): Promise<void> => {
-    // The contract of events names nearly everything; a page is shown before.
+    // Loaded after the page is shown, because the contract of events imports nearly the whole contract.
     const { EventService } = await import('../../../gen/inflow/event/v1/event_service_pb.ts')
     const client = createClient(EventService, transport)
     const stream = client.subscribe(
@@ -159,7 +159,7 @@ function follow(
           cursor.text = ''
           isMissed = true
         }
-        // Rows that no longer arrive would look like no payments: what is read again leads to the sign-in page.
+        // Without a stream, it would look as if no payments arrived. Reading again leads to the sign-in page.
         if (code === Code.Unauthenticated) onSignedOut()
         if (code === Code.Unauthenticated || code === Code.PermissionDenied) {
           return setState({ kind: 'off' })
@@ -174,7 +174,7 @@ function follow(
   return () => {
     ended.abort()
     clearInterval(flushing)
-    // The stream resumes after them.
+    // Pass on the waiting events, because the stream resumes after them.
     flush()
   }
 }
@@ -204,18 +204,18 @@ function useHidden(): boolean {
   return isHidden
 }
 
-/** How long after an event a list is read again: what the event causes is made meanwhile. */
+/** How long after an event a list is read again, so that the effects of the event are stored by then. */
 const DELAY_MS = 1_500
 
-/** Further down than this, the viewer reads: rows must not move. */
+/** If the page is scrolled further than this, the viewer is reading, and rows must not move. */
 const SCROLLED_PX = 80
 
 /**
- * Reads a list again when events arrive that concern it, at most once in 1.5 s. While the viewer has scrolled, it
- * counts them instead.
+ * Reads a list again when events arrive that concern it, at most once in 1.5 s. While the page is scrolled, it
+ * counts the events instead.
  *
  * @param concerns whether an event changes the list
- * @returns a button that shows them; null if there are none
+ * @returns a button that shows the new rows; null if there are none
  */
 export function useArrivals(
   refetch: () => unknown,

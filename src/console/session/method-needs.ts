@@ -1,11 +1,11 @@
 import { type DescMethod, getOption } from '@bufbuild/protobuf'
 import { Credential, policy } from '../../../gen/inflow/auth/v1/policy_pb.ts'
 
-/** What a caller needs to call a method. */
+/** The requirements for calling a method. */
 export interface MethodNeeds {
-  /** One of these; none: no token may call it. */
+  /** The caller needs one of these scopes; empty: no token may call the method. */
   readonly scopes: readonly string[]
-  /** Not for a token that is restricted to businesses. */
+  /** Whether tokens that are restricted to businesses cannot call the method. */
   readonly isUnrestricted: boolean
 }
 

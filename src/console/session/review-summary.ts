@@ -4,10 +4,10 @@ import { useViewScope } from './view-scope.tsx'
 
 export const SUMMARY_ITEMS = 5
 
-/** How often it is read: no stream has all that needs an operator. */
+/** How often the summary is read. It is polled, because no stream covers all kinds of items. */
 const REFRESH_MS = 30_000
 
-/** The oldest items that wait for an operator, and how many there are of each kind: one call for all who show it. */
+/** The oldest items that wait for an operator, and the count of each kind. All components share one call. */
 export function useReviewSummary() {
   const { live, businessId } = useViewScope()
   return useQuery(

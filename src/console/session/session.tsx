@@ -7,51 +7,51 @@ import { type MethodNeeds, needsOf } from './method-needs.ts'
 interface Session {
   readonly caller: Caller
   readonly service: Service | undefined
-  /** How the portal of a business looks; undefined: as the console of operators does. */
+  /** The branding of the portal; undefined: it looks like the console of operators. */
   readonly branding: Branding | undefined
 }
 
 export const SessionContext = createContext<Session | undefined>(undefined)
 
 export function useSession(): Caller {
-  return useContextOf(SessionContext).caller
+  return useSessionContext().caller
 }
 
 /** The service that serves the page. */
 export function useService(): Service | undefined {
-  return useContextOf(SessionContext).service
+  return useSessionContext().service
 }
 
-/** How the portal of a business looks; undefined: as the console of operators does. */
+/** The branding of the portal; undefined: it looks like the console of operators. */
 export function useBranding(): Branding | undefined {
-  return useContextOf(SessionContext).branding
+  return useSessionContext().branding
 }
 
-function useContextOf(context: typeof SessionContext): Session {
-  const session = useContext(context)
+function useSessionContext(): Session {
+  const session = useContext(SessionContext)
   if (session === undefined) throw new Error('a page is inside of a session')
   return session
 }
 
-/** Whether the caller's token is restricted to businesses: then this is a portal. */
+/** Whether the caller's token is restricted to businesses, so that the console is a portal. */
 export function useRestricted(): boolean {
   return useSession().businessIds.length > 0
 }
 
-/** The one business that may be seen: this is its portal. Undefined: there are several. */
+/** The only business that the caller may see, whose portal this is; undefined: there are several. */
 export function useOnlyBusiness(): string | undefined {
   const { businessIds } = useSession()
   return businessIds.length === 1 ? businessIds[0] : undefined
 }
 
-/** Whether the caller's scopes only read: nothing is for it to decide. */
+/** Whether the caller has only scopes to read, and so no decisions. */
 export function useReader(): boolean {
   return useSession().scopes.every((scope) => scope === 'read' || scope === 'events:subscribe')
 }
 
 /**
- * Returns whether the caller may call a method, by the method's own policy: what it may not do is not shown.
- * The server decides anyway.
+ * Returns whether the caller may call a method, by the policy of the method. Forbidden actions are not shown.
+ * The server checks every call in any case.
  */
 export function useMay(): (method: DescMethod | MethodNeeds) => boolean {
   const { scopes, businessIds } = useSession()
@@ -62,7 +62,7 @@ export function useMay(): (method: DescMethod | MethodNeeds) => boolean {
   }
 }
 
-/** Reads what a method returns, if the caller may call it. @param isKnown false: the request is not complete yet */
+/** Calls a method if the caller may call it. @param isKnown false: the request is not complete yet */
 export function useAllowedQuery<I extends DescMessage, O extends DescMessage>(
   method: DescMethodUnary<I, O>,
   request: MessageInitShape<I>,

@@ -5,7 +5,7 @@ import { forgetFirstCalls } from './early-calls.ts'
 
 const ERROR = 'error='
 
-/** What ended a sign-in at the provider, by the code in the URL: a text in the URL could be anybody's. */
+/** The reasons of a failed sign-in, by the code in the URL. The URL has no text, because anybody could write one. */
 const FAULTS: Readonly<Record<string, string>> = {
   oidc_expired: 'The sign-in took too long; begin again',
   oidc_denied: 'The provider refused the sign-in',
@@ -16,7 +16,7 @@ const FAULTS: Readonly<Record<string, string>> = {
   rate_limited: 'There were too many attempts; try again in a minute',
 }
 
-/** Signs in by a token, by the code of a link, which is after the #, or by the provider of the company. */
+/** Signs in with a token, with the code in the fragment of a link, or through the OpenID Connect provider. */
 export function SignIn({ onSignedIn }: { readonly onSignedIn: () => void }) {
   const [token, setToken] = useState('')
   const [fault, setFault] = useState<string>()
@@ -37,7 +37,7 @@ export function SignIn({ onSignedIn }: { readonly onSignedIn: () => void }) {
   useEffect(() => {
     document.title = 'Sign in · Inflow'
     const code = window.location.hash.slice(1)
-    // A code in the history could be found there.
+    // Removes the code from the history of the browser.
     if (code !== '')
       window.history.replaceState(null, '', window.location.pathname + window.location.search)
     if (code.startsWith(ERROR)) setFault(FAULTS[code.slice(ERROR.length)] ?? 'The sign-in failed')
@@ -48,7 +48,7 @@ export function SignIn({ onSignedIn }: { readonly onSignedIn: () => void }) {
     <main className="sign-in">
       <h1>Inflow</h1>
       {hasEnded && (
-        <p role="status">Your session has ended. Sign in again to go on where you were.</p>
+        <p role="status">Your session has ended. Sign in again to continue where you were.</p>
       )}
       <form
         onSubmit={(event) => {
@@ -90,7 +90,7 @@ export function SignIn({ onSignedIn }: { readonly onSignedIn: () => void }) {
   )
 }
 
-/** The page that asked for the sign-in; only a path of the console. */
+/** The page to which sign-in returns; only paths of the console are accepted. */
 function backPath(): string {
   const back = new URLSearchParams(window.location.search).get('back') ?? '/'
   return /^\/(?!\/)/.test(back) ? back : '/'
@@ -105,7 +105,7 @@ interface SignInMethods {
 /**
  * Exchanges a credential for the session's cookie.
  *
- * @returns why it was refused; undefined: the user is signed in
+ * @returns the reason of a refusal; undefined: the user is signed in
  */
 async function signIn(credential: Credential): Promise<string | undefined> {
   forgetFirstCalls()

@@ -9,16 +9,16 @@ import {
 import { useLocation, useSearchParams } from 'wouter'
 import { useOnlyBusiness } from './session.tsx'
 
-/** What all pages show: a mode, and one business or all. */
+/** The scope of all pages: a mode, and one business or all. */
 export interface ViewScope {
   readonly live: boolean
-  /** Empty: all that the caller may see. */
+  /** Empty: all businesses that the caller may see. */
   readonly businessId: string
 }
 
 /**
- * The mode and the business that the URL names, so that a copied link shows the same. On the page of one object they
- * are the object's: a link may name others, and what is done there is done to the object.
+ * The mode and the business in the URL, so that a copied link shows the same data. On the page of an object, they are those
+ * of the object, even if the link names others, because actions on the page apply to the object.
  */
 export function useViewScope(): ViewScope {
   const [params] = useSearchParams()
@@ -27,12 +27,12 @@ export function useViewScope(): ViewScope {
   const chosen = only ?? params.get('business') ?? ''
   return {
     live: shown?.live ?? params.get('mode') !== 'test',
-    // All businesses have the object's among them.
+    // "All businesses" includes the business of the object.
     businessId: chosen === '' ? '' : (shown?.businessId ?? chosen),
   }
 }
 
-/** Returns the URL of a page, with the mode and the business of the present one. */
+/** Returns a function that makes the URL of a page, with the mode and business of the current page. */
 export function useHref(): (path: string, query?: Readonly<Record<string, string>>) => string {
   const [params] = useSearchParams()
   const { live, businessId } = useViewScope()
@@ -48,8 +48,8 @@ function urlOf(path: string, query: Readonly<Record<string, string>>): string {
 }
 
 /**
- * Returns a function that chooses the mode or the business that is shown. An object keeps its own, so the list that it
- * is in takes the place of its page.
+ * Returns a function that chooses the shown mode or business. An object keeps its own mode and business, so the page of an
+ * object is replaced by its list.
  */
 export function useChooseScope(): (
   change: { readonly mode: string } | { readonly business: string },
@@ -73,24 +73,27 @@ export function useChooseScope(): (
 export function useUrlState(
   name: string,
   initial = '',
-): readonly [string, (value: string, options?: { readonly replace?: boolean }) => void] {
+): readonly [string, (value: string) => void] {
   const [params, setParams] = useSearchParams()
-  const set = (value: string, options: { readonly replace?: boolean } = { replace: true }) => {
-    setParams((current) => {
-      const next = new URLSearchParams(current)
-      if (value === initial) next.delete(name)
-      else next.set(name, value)
-      return next
-    }, options)
+  const set = (value: string) => {
+    setParams(
+      (current) => {
+        const next = new URLSearchParams(current)
+        if (value === initial) next.delete(name)
+        else next.set(name, value)
+        return next
+      },
+      { replace: true },
+    )
   }
   return [params.get(name) ?? initial, set]
 }
 
-/** Whose the object of a page is, such as a payment's. */
+/** The owner of the object of a page, such as a payment. */
 interface ShownObject {
-  /** Empty: no business's. */
+  /** Empty: the object belongs to no business. */
   readonly businessId: string
-  /** Undefined: it is in both modes. */
+  /** Undefined: the object belongs to both modes. */
   readonly live?: boolean | undefined
 }
 
@@ -107,16 +110,16 @@ export function ShownObjectProvider({ children }: { readonly children: ReactNode
   return <ShownContext value={value}>{children}</ShownContext>
 }
 
-/** The one object that the page is about; undefined: it shows a list, or does not know the object yet. */
+/** The object of the page; undefined: the page shows a list, or the object is not loaded yet. */
 export function useShownObject(): ShownObject | undefined {
   return useContext(ShownContext).object
 }
 
 /**
- * States which object the page is about: the frame shows its mode and business, whatever the URL names, from the first
- * time that the object is drawn.
+ * Sets the object of the page. From its first drawing on, the frame shows the mode and business of the object, whatever the
+ * URL names.
  *
- * @param object undefined: not known yet
+ * @param object undefined: not loaded yet
  */
 export function useShowObject(object: ShownObject | undefined): void {
   const { show } = useContext(ShownContext)

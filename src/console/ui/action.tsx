@@ -20,46 +20,45 @@ import { type FieldSpecs, Fields, type FormValues, readForm, readRequest } from 
 interface ActionProps<I extends DescMessage, O extends DescMessage> {
   readonly method: DescMethodUnary<I, O>
   readonly label: string
-  /** What of the request the fields do not hold; a function makes it of what they hold. */
+  /** The parts of the request that are not fields of the form, or a function that makes them from the fields. */
   readonly request:
     | MessageInitShape<I>
     | ((form: FormValues, read: Partial<MessageShape<I>>) => MessageInitShape<I>)
-  /** What it will do, in a sentence. */
+  /** The effect of the action, in a sentence. */
   readonly says: ReactNode
-  /** The label of the field for the reason or note, if the contract wants one. */
+  /** The label of the field for the reason or note, if the contract requires one. */
   readonly reason?: string
   readonly fields?: FieldSpecs
-  /** What the fields hold at first. */
+  /** The initial values of the fields. */
   readonly values?: object
-  /** Fields with controls of their own, named by their paths in the request's JSON. They are made anew each time. */
+  /** Custom fields, named by their paths in the request's JSON. They are created anew each time. */
   readonly children?: ReactNode
   readonly kind?: ButtonProps['kind']
   readonly icon?: ButtonProps['icon']
   /**
-   * What a second step says of the request that the fields hold, and asks about: for what cannot be called back. A fault
+   * Returns the text of a second step, which asks for confirmation of the request, for actions that cannot be undone. A fault
    * leads back to the fields.
    */
   readonly confirm?: (request: MessageInitShape<I>) => ReactNode
-  /** Whose audit entry the result names, such as the id of the payment. */
+  /** The target of the audit entry that the result names, such as the id of the payment. */
   readonly target: string | ((response: MessageShape<O>) => string)
-  /** False: there is nothing to do any more. The result of what was done is shown until the viewer closes it. */
+  /** False: the action is no longer possible. Its result is still shown until the viewer closes it. */
   readonly isOffered?: boolean
-  /** What the result says in place of "Done." */
+  /** The text of the result, in place of "Done." */
   readonly result?: (response: MessageShape<O>) => ReactNode
   readonly secret?: (response: MessageShape<O>) => string | undefined
   readonly secretNote?: string
-  /** Called once it is done. */
+  /** Called when the action is done. */
   readonly onDone?: () => void
-  /**
-   * Called when the viewer has read the result. The data are read again only then: for a change after which the
-   * page of the button is gone.
-   */
+  /** Data are read again only when the viewer closes the result: the page of the button may no longer exist then. */
+  readonly isReadLater?: boolean
+  /** Called when the viewer closes the result. Implies `isReadLater`. */
   readonly onClosed?: (response: MessageShape<O>) => void
 }
 
 /**
- * A button for a change: says what it will do, asks once, and shows the result and the id of the audit entry where
- * it was asked for. It is not shown to a caller who may not press it. All data are read again afterwards.
+ * A button for a change: it states its effect, asks for confirmation once, and shows the result with the id of the audit
+ * entry in the same dialog. It is hidden from callers who may not call the method. Afterwards, all data are read again.
  */
 export function Action<I extends DescMessage, O extends DescMessage>(props: ActionProps<I, O>) {
   const { method, label, kind, icon, isOffered = true } = props
@@ -89,8 +88,9 @@ function ActionDialog<I extends DescMessage, O extends DescMessage>(
   const draft = useDraftName(method.name, label, typeof target === 'string' ? target : '')
   const findEntry = useAuditEntry()
   const call = useMutation(method)
-  // A list that is read again could drop the row of the button, and with it the secret that is shown once.
-  const isReadLater = props.onClosed !== undefined || props.secret !== undefined
+  // Reading the list again could remove the row of the button, and with it a secret that is shown only once.
+  const isReadLater =
+    props.isReadLater || props.onClosed !== undefined || props.secret !== undefined
   const run = (form: HTMLFormElement) =>
     call.mutate(requestOf(props, form), {
       onSuccess: (done) => {
@@ -152,7 +152,7 @@ function Question<I extends DescMessage, O extends DescMessage>(
     readonly run: (form: HTMLFormElement) => void
     readonly isBusy: boolean
     readonly error: unknown
-    /** The name of what is typed. */
+    /** The name of the draft. */
     readonly draft: string
     readonly onClose: () => void
   },
@@ -208,7 +208,7 @@ function Question<I extends DescMessage, O extends DescMessage>(
           kind={kind === 'danger' ? 'danger' : 'primary'}
           busy={isBusy}
           onClick={(event) => {
-            // The second of two quick clicks was meant for the button that was here before.
+            // The second click of a double click was meant for the previous button at this place.
             if (asked && event.detail > 1) event.preventDefault()
           }}
         >
@@ -223,7 +223,7 @@ function focusOn(element: HTMLElement | null): void {
   element?.focus()
 }
 
-/** The field in which the contract wants the reason. */
+/** The request field for the reason. */
 export function reasonOf({ input }: DescMethod): string {
   return input.field['note'] ? 'note' : 'reason'
 }
@@ -243,7 +243,7 @@ function useAuditEntry(): (target: string) => Promise<string> {
   }
 }
 
-/** A secret that is shown once, and the box that says that it is kept. */
+/** A secret that is shown once, and the checkbox with which the viewer confirms to have kept it. */
 function Secret({
   text,
   note = 'It is shown only now: Inflow cannot show it again.',
@@ -264,9 +264,9 @@ function Secret({
   )
 }
 
-/** Ends a credential or an approval for good; the result is read before the row changes. */
+/** Revokes a credential or an approval permanently. The viewer sees the result before the row changes. */
 export function Revoke<I extends DescMessage, O extends DescMessage>(
   props: Pick<ActionProps<I, O>, 'method' | 'request' | 'says'> & { readonly target: string },
 ) {
-  return <Action {...props} label="Revoke" kind="danger" onClosed={() => {}} />
+  return <Action {...props} label="Revoke" kind="danger" isReadLater />
 }

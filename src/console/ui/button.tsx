@@ -2,10 +2,10 @@ import { type ComponentProps, useEffect, useState } from 'react'
 import { Icon, type IconName } from './icons.tsx'
 
 export interface ButtonProps extends ComponentProps<'button'> {
-  /** `danger`: it takes money or access away. */
+  /** `danger`: the button takes away money or access. */
   readonly kind?: 'plain' | 'primary' | 'danger' | 'quiet'
   readonly icon?: IconName
-  /** A call is in progress: the button waits for it. */
+  /** Whether the button waits for a call in progress. */
   readonly busy?: boolean
 }
 
@@ -24,10 +24,10 @@ export function Button({ kind = 'plain', icon, busy, children, className, ...res
   )
 }
 
-/** How long it says that it copied. */
+/** How long the button shows that it has copied. */
 const SAID_MS = 1_500
 
-/** @param what names what is copied, for screen readers; `label` shows words beside the icon */
+/** @param what the copied text for screen readers @param label a text next to the icon */
 export function CopyButton({ text, what, label }: { text: string; what: string; label?: string }) {
   const [isCopied, setCopied] = useState(false)
   useEffect(() => {
@@ -36,7 +36,7 @@ export function CopyButton({ text, what, label }: { text: string; what: string; 
     return () => clearTimeout(timer)
   }, [isCopied])
   const copy = () => {
-    // A page over http on another machine has no clipboard.
+    // Browsers provide no clipboard to pages over http from another machine.
     void navigator.clipboard?.writeText(text).then(() => setCopied(true))
   }
   return (
@@ -57,7 +57,7 @@ export function CopyButton({ text, what, label }: { text: string; what: string; 
   )
 }
 
-/** A command, or another line of text, to copy. @param what names it for screen readers */
+/** A command or another line of text, to copy. @param what its name for screen readers */
 export function CommandLine({ text, what = 'the command' }: { text: string; what?: string }) {
   return (
     <div className="command">
@@ -67,10 +67,10 @@ export function CommandLine({ text, what = 'the command' }: { text: string; what
   )
 }
 
-/** The longest text that is formatted: formatting more would hold up the page. */
+/** The longest text that is formatted: formatting a longer text would block the page. */
 const FORMATTED_CHARS_MAX = 200_000
 
-/** A body as it was sent, indented if it is JSON. @param title names it above, with its own copy button */
+/** A body as it was sent, indented if it is JSON. @param title the heading, next to a copy button */
 export function Code({ title, text }: { readonly title: string; readonly text: string }) {
   return (
     <figure className="code">
@@ -84,7 +84,7 @@ export function Code({ title, text }: { readonly title: string; readonly text: s
   )
 }
 
-/** What TypeScript does not know of JSON yet. */
+/** The parts of `JSON` that TypeScript does not declare yet. */
 interface ExactJson {
   parse(
     text: string,
@@ -94,7 +94,7 @@ interface ExactJson {
   rawJSON?(text: string): unknown
 }
 
-/** Indents JSON; its numbers stay as they were written, also those that are larger than a number holds. */
+/** Indents JSON without changing its numbers, which may exceed the precision of JavaScript. */
 function pretty(text: string): string {
   if (text.length > FORMATTED_CHARS_MAX || !/^\s*[[{]/.test(text)) return text
   const json = JSON as unknown as ExactJson

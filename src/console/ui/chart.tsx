@@ -5,21 +5,21 @@ import { lagosClock, lagosDay } from '../format/time.ts'
 
 interface Series {
   readonly label: string
-  /** Null: there is none for that time. */
+  /** Null: no value at that time. */
   readonly values: readonly (number | null)[]
-  /** A custom property of the style, such as `--good`. */
+  /** A CSS custom property, such as `--good`. */
   readonly colour: string
 }
 
 const HEIGHT = 180
 
-/** The hour, and the day below it where it changes. */
+/** Labels of the time axis: the hour, and below it the day if it changes. */
 const CLOCK: NonNullable<uPlot.Axis['values']> = [
   [3600, '{HH}:{mm}', '\n{D} {MMM}', null, '\n{D} {MMM}', null, null, null, 1],
   [60, '{HH}:{mm}', '\n{D} {MMM}', null, '\n{D} {MMM}', null, null, null, 1],
 ]
 
-/** While the pointer is elsewhere, the values are those of the latest hour. */
+/** Shows the values of the latest hour while the pointer is elsewhere. */
 function showLatest(plot: uPlot): void {
   if (typeof plot.cursor.idx !== 'number') plot.setLegend({ idx: plot.data[0].length - 1 })
 }
@@ -31,16 +31,16 @@ interface ChartProps {
   readonly label: string
   readonly times: readonly number[]
   readonly series: readonly Series[]
-  readonly format?: (value: number) => string
+  readonly format: (value: number) => string
 }
 
 /**
  * Lines over time, with the values under the pointer.
  *
  * @param times in seconds since the Unix epoch, ascending
- * @param format writes a value of the vertical axis
+ * @param format formats a value of the vertical axis
  */
-export function Chart({ label, times, series, format = String }: ChartProps) {
+export function Chart({ label, times, series, format }: ChartProps) {
   const frame = useRef<HTMLDivElement>(null)
   useEffect(() => {
     const element = frame.current

@@ -2,8 +2,8 @@ import { type DescField, type DescMessage, type MessageShape, ScalarType } from 
 import type { Timestamp } from '@bufbuild/protobuf/wkt'
 import { type ReactNode, useContext } from 'react'
 import { enumLabel } from '../format/enums.ts'
+import { words } from '../format/ids.ts'
 import { count } from '../format/money.ts'
-import { titleOf } from '../format/titles.ts'
 import { BusinessNames } from '../session/business-names.ts'
 import type { Column } from './list.tsx'
 import { type Fact, Facts } from './page.tsx'
@@ -14,10 +14,10 @@ type Shape = Readonly<Record<string, unknown>>
 type Flag = 'number' | 'extra' | 'wide'
 
 /**
- * What is shown of a message: a field by its name, with the title that the contract or the table of titles gives it,
- * or a title with a field or with what a function makes. Flags: aligned as a number, hidden until it is chosen, left
- * out on a phone. The key names a column in the URL, where it is not its title. The column of `businessId` has names, and
- * is left out in lists of one business.
+ * A column or fact of a message: the name of a field, whose title comes from the contract or the table of titles; or a title
+ * with a field or a function. Flags: aligned like a number, hidden until it is chosen, omitted on a phone. The key is the name
+ * of the column in the URL, if that is not its title. The column of `businessId` shows names, and is omitted in lists of one
+ * business.
  */
 export type Entry<Row> =
   | (keyof Row & string)
@@ -35,7 +35,7 @@ export function columnsOf<D extends DescMessage>(
   return columns(entries, schema)
 }
 
-/** The columns of a list. @param schema of its rows; absent: they are no messages */
+/** The columns of a list. @param schema of the rows; absent: rows are not messages */
 export function columns<Row>(
   entries: readonly Entry<Row>[],
   schema?: DescMessage,
@@ -66,7 +66,7 @@ function BusinessName({ id }: { id: string }) {
   return id !== '' && <Clipped text={nameOf(id)} />
 }
 
-/** What is known of a message, below each other; what is absent, zero or empty is left out. */
+/** The fields of a message below each other. Absent, zero and empty values are left out. */
 export function MessageFacts<D extends DescMessage>({
   schema,
   of,
@@ -93,10 +93,10 @@ function isNumber(field: DescField): boolean {
   )
 }
 
-/** The most characters of an id: in a fact it stands alone. */
+/** The most characters of an id, which has more room in a fact than in a column. */
 const ID_CHARS = { column: 16, fact: 40 }
 
-/** A value as its field says: an amount, a time, an id, the word of an enum. */
+/** Formats a value by the type of its field: an amount, a time, an id, or the label of an enum value. */
 function shown(
   field: DescField | undefined,
   value: unknown,
@@ -115,4 +115,53 @@ function shown(
   if (!/(^id|Id|Reference|reference|hash|Hash)$/.test(name)) return value as string
   if (isFact && value === '') return undefined
   return <Id text={value as string} charsMax={isFact ? ID_CHARS.fact : ID_CHARS.column} />
+}
+
+/** The titles that do not follow from the names of their fields. */
+const TITLES: Readonly<Record<string, string>> = {
+  address: 'From',
+  alias: 'Prefix of account names',
+  amountRule: 'A payment has',
+  approvalAboveMinor: 'An approval is needed above, ₦',
+  approvalHours: 'An approval may take, in hours',
+  bankName: 'Bank',
+  bankReference: 'Reference at the bank',
+  businessIds: 'Restricted to',
+  chargeDuty: 'Charge stamp duty to the business where the law has the sender pay it',
+  clientId: 'Client id',
+  coolDownHours: 'A beneficiary is new for, in hours',
+  customerEmail: 'E-mail',
+  customerName: 'Customer',
+  cutOff: 'Time in Lagos',
+  cutOffAt: 'Recorded before',
+  dailyMaxMinor: 'Largest sum of a day, ₦',
+  email: 'E-mail',
+  expectedAmountMinor: 'Expected',
+  feeBasisPoints: 'Fee in percent',
+  feeBearer: 'Who bears the fee',
+  feeCapMinor: 'Fee at most, ₦',
+  feeFlatMinor: 'Fee for each payment, ₦',
+  floorMinor: 'What stays available when a settlement is paid out, ₦',
+  idType: 'Identity',
+  idNumber: 'Identity number',
+  merchantReference: 'Reference',
+  missedCount: 'Found missing',
+  monthlyMaxMinor: 'Largest sum of a month, ₦',
+  newBeneficiaryMaxMinor: 'Largest amount to a new one without an approval, ₦',
+  otp: 'Code sent to the customer',
+  overlap: 'Overlap, in hours',
+  payoutMaxMinor: 'Largest payout, ₦',
+  splitsMinor: 'Shares of others',
+  singleUse: 'For a single payment',
+  tokenUrl: 'URL that issues tokens',
+  transactionCount: 'Payments',
+  ttl: 'Valid for',
+  url: 'URL',
+  username: 'User name',
+}
+
+/** The title of a field, by its name in the contract: `startedAt` is "Started". */
+export function titleOf(name: string): string {
+  const own = name.replace(/(At|Minor|Count|Id|Ms)$/, '')
+  return TITLES[name] ?? words((own || name).replace(/[A-Z]/g, (letter) => `_${letter}`))
 }

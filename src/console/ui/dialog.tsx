@@ -9,7 +9,7 @@ interface DialogProps {
   readonly children: ReactNode
 }
 
-/** @param mustDecide a click beside it and Escape do not close it */
+/** @param mustDecide whether Escape and clicks outside of the dialog do not close it */
 export function Dialog({ title, isOpen, onClose, mustDecide = false, children }: DialogProps) {
   const onOpenChange = (open: boolean, details: Base.Root.ChangeEventDetails) => {
     if (open) return

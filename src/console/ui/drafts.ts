@@ -2,14 +2,14 @@ import { type RefCallback, useCallback } from 'react'
 import { useSession } from '../session/session.tsx'
 import { useViewScope } from '../session/view-scope.tsx'
 
-/** What was typed into forms and not sent, by the names of the forms: names and values of their controls. */
+/** Unsent inputs by the names of their forms: names and values of controls. */
 const drafts = new Map<string, readonly (readonly [name: string, value: string])[]>()
 
 /**
- * Keeps what is typed into a form until it is sent or cancelled, so that Escape, Back, or a session that ends lose
- * nothing: a form of the same name has it again. Passwords and files are not kept.
+ * Keeps the inputs of a form until it is sent or cancelled, so that nothing is lost by Escape, Back or the end of a
+ * session: the next form of the same name restores them. Passwords and files are not kept.
  *
- * @param name by `useDraftName`
+ * @param name from `useDraftName`
  */
 export function useDraft(name: string): RefCallback<HTMLFormElement> {
   return useCallback(
@@ -29,7 +29,7 @@ export function useDraft(name: string): RefCallback<HTMLFormElement> {
   )
 }
 
-/** Names a form by who types it, and on which page. @param about what it is, and about which object */
+/** Names a form by the viewer and the page. @param about the kind of the form, and its object */
 export function useDraftName(...about: readonly string[]): string {
   const { id } = useSession()
   const { businessId, live } = useViewScope()
@@ -66,7 +66,7 @@ function typedIn(form: HTMLFormElement): (readonly [string, string])[] {
     .map(({ name, value }) => [name, value] as const)
 }
 
-/** As if it were typed again: controls of React notice. */
+/** Restores values as if they were typed, so that React notices them. */
 function restore(form: HTMLFormElement, kept: readonly (readonly [string, string])[]): void {
   for (const control of controlsOf(form)) {
     const values = kept.filter(([name]) => name === control.name).map(([, value]) => value)

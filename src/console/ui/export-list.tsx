@@ -8,11 +8,11 @@ import { Failure } from './page.tsx'
 import { useProgress } from './progress.ts'
 import { saveFile } from './save-file.ts'
 
-/** How a list that is read page by page can be read as a whole. */
+/** A paged list that can be read as a whole. */
 export interface ListSource {
   readonly method: DescMethodUnary
   readonly request: object
-  /** The message of a row. */
+  /** The descriptor of the rows' messages. */
   readonly list: DescMessage
   read(
     request: object,
@@ -23,19 +23,19 @@ export interface ListSource {
 /** The maximum page size of most lists. */
 const PAGE_SIZE = 200
 
-/** The most rows of a file: more than spreadsheets show comfortably, and bounded memory. */
+/** The most rows of a file, which bounds the memory; more than spreadsheets show comfortably. */
 const ROWS_MAX = 200_000
 
 interface Exported {
   readonly parts: readonly string[]
   readonly rows: number
-  /** Of the next page; undefined: there is none. */
+  /** The token of the next page; undefined: there is no further page. */
   readonly pageToken: string | undefined
 }
 
 const NOTHING: Exported = { parts: [], rows: 0, pageToken: '' }
 
-/** Saves a list as it is filtered, as CSV: read page by page, and resumed where it failed. */
+/** Saves the filtered list as CSV. It is read page by page, and resumed after a failure. */
 export function ExportList({ source, name }: { source: ListSource; name: string }) {
   const { state, at, error, start, resume, stop } = useProgress(
     source.method.parent,
@@ -94,7 +94,7 @@ interface Leaf {
   readonly of: (row: unknown) => string
 }
 
-/** The fields of a message and of those in it, as columns; lists and maps have none. */
+/** The fields of a message and its nested messages as columns, without lists and maps. */
 function leavesOf({ fields }: DescMessage, depth = 0): readonly Leaf[] {
   return fields.flatMap((field): readonly Leaf[] => {
     const at = (row: unknown) => (row as Shape | undefined)?.[field.localName]
@@ -112,7 +112,7 @@ function leavesOf({ fields }: DescMessage, depth = 0): readonly Leaf[] {
 
 const isTime = ({ message }: DescField) => message?.typeName === 'google.protobuf.Timestamp'
 
-/** Amounts in naira, times in RFC 3339, enums by their names. */
+/** Formats a value: amounts in naira, times in RFC 3339, enums by their names. */
 function text(field: DescField, value: unknown): string {
   if (value === undefined) return ''
   if (field.fieldKind === 'enum') return enumName(field.enum, value as number)

@@ -1,5 +1,6 @@
 import {
   createContext,
+  type HTMLInputTypeAttribute,
   type ReactNode,
   useContext,
   useEffect,
@@ -19,7 +20,7 @@ interface FieldProps {
   readonly required?: boolean
 }
 
-/** What a control needs of its field. */
+/** The properties that a control gets from its field. */
 interface ControlProps {
   readonly id: string
   readonly name: string
@@ -31,7 +32,7 @@ interface LabelledProps extends FieldProps {
   readonly children: (control: ControlProps) => ReactNode
 }
 
-/** The label of a field, its control, what is wrong with it, and a hint. */
+/** The label of a field, its control, its fault, and a hint. */
 function Labelled({ name, label, hint, children }: LabelledProps) {
   const id = useId()
   const violation = useViolation(name)
@@ -51,7 +52,7 @@ function Labelled({ name, label, hint, children }: LabelledProps) {
 }
 
 interface TextFieldProps extends FieldProps {
-  readonly type?: 'text' | 'number' | 'url' | 'email' | 'tel' | 'password' | 'datetime-local'
+  readonly type?: HTMLInputTypeAttribute
   readonly value?: string | number
   readonly placeholder?: string
   readonly maxLength?: number
@@ -60,14 +61,17 @@ interface TextFieldProps extends FieldProps {
   readonly pattern?: string
   /** The id of a list of suggestions. */
   readonly list?: string
-  /** Why the form cannot be sent with what the field holds, in place of `check`; empty: it can. */
+  /** The fault of the current value, in place of `check`; empty: the value is valid. */
   readonly fault?: string
-  /** @returns why a text is not one; undefined: it is */
+  /** @returns the fault of a text; undefined: the text is valid */
   readonly check?: (text: string) => string | undefined
+  /** The kinds of files that can be chosen. */
+  readonly accept?: string
+  readonly onFile?: (file: File | undefined) => void
 }
 
 export function TextField(props: TextFieldProps) {
-  const { label, hint, value, check, fault, type = 'text', ...rest } = props
+  const { label, hint, value, check, fault, onFile, type = 'text', ...rest } = props
   const input = useRef<HTMLInputElement>(null)
   useEffect(() => {
     if (fault !== undefined) input.current?.setCustomValidity(fault)
@@ -87,33 +91,7 @@ export function TextField(props: TextFieldProps) {
             const text = currentTarget.value.trim()
             currentTarget.setCustomValidity(text === '' ? '' : (check?.(text) ?? ''))
           }}
-        />
-      )}
-    </Labelled>
-  )
-}
-
-interface FileFieldProps extends FieldProps {
-  readonly accept: string
-  /** Why the form cannot be sent with the file; empty: it can. */
-  readonly fault: string
-  readonly onFile: (file: File | undefined) => void
-}
-
-export function FileField({ label, hint, fault, onFile, ...rest }: FileFieldProps) {
-  const input = useRef<HTMLInputElement>(null)
-  useEffect(() => input.current?.setCustomValidity(fault), [fault])
-  return (
-    <Labelled name={rest.name} label={label} hint={hint}>
-      {(control) => (
-        <input
-          {...rest}
-          {...control}
-          ref={input}
-          type="file"
-          onChange={({ currentTarget }) => {
-            onFile(currentTarget.files?.[0])
-          }}
+          onChange={({ currentTarget }) => onFile?.(currentTarget.files?.[0])}
         />
       )}
     </Labelled>
@@ -164,14 +142,14 @@ export function SelectField(props: SelectFieldProps) {
 /** The options of a `select`. */
 export function Options({ choices }: { choices: readonly Choice[] }) {
   return choices.map(({ value, label }, index) => (
-    // biome-ignore lint/suspicious/noArrayIndexKey: two may have the same value, and they do not move
+    // biome-ignore lint/suspicious/noArrayIndexKey: choices may have equal values, and do not move
     <option key={index} value={value}>
       {label}
     </option>
   ))
 }
 
-/** A box with its label, whose state is elsewhere. */
+/** A controlled checkbox with its label. */
 export function Tick(props: { isOn: boolean; onChange: (isOn: boolean) => void; label: string }) {
   return (
     <label className="choice">
@@ -202,7 +180,7 @@ interface ChecksFieldProps extends FieldProps {
   readonly values?: readonly string[]
 }
 
-/** Check boxes of which any number may be chosen; one at least if it is required. */
+/** Checkboxes, of which any number can be chosen; at least one if the field is required. */
 export function ChecksField({
   name,
   label,
@@ -244,17 +222,17 @@ interface Violation {
 }
 
 interface Violations {
-  /** What the service found wrong with a field and its parts. */
+  /** The violations that the service reported for a field and its parts. */
   of(name: string): readonly Violation[]
-  /** Says that a field shows what is wrong with it. @returns a function that ends it */
+  /** Registers that a field shows its violations itself. @returns a function that ends this */
   show(name: string): () => void
 }
 
 const ViolationsContext = createContext<Violations>({ of: () => [], show: () => () => {} })
 
 /**
- * Shows the fault of a request beside the field that it names, and the rest below the fields. Fields are named as in
- * the request's JSON: `options.rateLimit`, `allowedCidrs`.
+ * Shows each violation of a request next to its field, and the other faults below the fields. Fields have their names in the
+ * request's JSON: `options.rateLimit`, `allowedCidrs`.
  */
 export function FormFault({ error, children }: { error: unknown; children: ReactNode }) {
   const shown = useRef(new Set<string>())
@@ -277,17 +255,17 @@ export function FormFault({ error, children }: { error: unknown; children: React
   )
 }
 
-/** Whether a path of a request is a field or lies inside of it. */
+/** Whether a path of a request is a field or a part of it. */
 function isPart(path: string, name: string): boolean {
   return path === name || path.startsWith(`${name}.`) || path.startsWith(`${name}[`)
 }
 
-/** What is wrong with a field, which shows it. */
+/** The violation of a field, which the field shows. */
 function useViolation(name: string): string | undefined {
   return useViolations(name)[0]?.description
 }
 
-/** What is wrong with a field and its parts, which the caller shows. */
+/** The violations of a field and its parts, which the caller shows. */
 export function useViolations(name: string): readonly Violation[] {
   const violations = useContext(ViolationsContext)
   useEffect(() => violations.show(name), [violations, name])

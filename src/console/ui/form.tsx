@@ -8,11 +8,11 @@ import { FORM_RULES } from '../form-rules.ts'
 import { type Choice, enumFieldChoices, enumName, enumValue } from '../format/enums.ts'
 import { parseNaira } from '../format/money.ts'
 import { HOUR } from '../format/time.ts'
-import { titleOf } from '../format/titles.ts'
 import { useViewScope } from '../session/view-scope.tsx'
+import { titleOf } from './columns.tsx'
 import { AreaField, CheckField, ChecksField, SelectField, TextField } from './fields.tsx'
 
-/** What a form says of a field beyond the contract: another label, or more. */
+/** The properties of a field that do not come from the contract: another label, or more. */
 type FieldSpec =
   | string
   | {
@@ -20,9 +20,9 @@ type FieldSpec =
       readonly hint?: string
       readonly placeholder?: string
       readonly required?: boolean
-      /** In place of what the message holds. */
+      /** The initial value, in place of the value in the message. */
       readonly value?: string | number
-      /** In place of what the contract allows. */
+      /** The choices, in place of those that the contract allows. */
       readonly choices?: readonly Choice[]
       readonly values?: readonly string[]
       readonly rows?: number
@@ -31,17 +31,17 @@ type FieldSpec =
       readonly onChoose?: (value: string) => void
     }
 
-/** Fields by their paths in the request's JSON, in their order. */
+/** Fields by their paths in the request's JSON, in order. */
 type FieldRow = Readonly<Record<string, FieldSpec>>
 
-/** The fields of a form. In a list, those of a member stand beside each other. */
+/** The fields of a form. In a list, the fields of each member are in one row. */
 export type FieldSpecs = FieldRow | readonly FieldRow[]
 
 /**
  * The fields of a request: their controls, limits and choices come from its descriptor and its rules.
  *
- * @param of the message that the paths begin at
- * @param values what the fields hold at first, such as the object that is edited
+ * @param of the message at which the paths begin
+ * @param values the initial values of the fields, such as the edited object
  */
 export function Fields({
   of,
@@ -107,7 +107,7 @@ function FieldOf({ path, field, spec, value }: FieldOfProps) {
     )
   }
   if (kind === 'lines' || kind === 'pairs' || rows) {
-    // The limits of a list are those of its members.
+    // The limits of a list apply to its members.
     const { maxLength: _length, ...listed } = limits
     const height = rows && { rows }
     const own = kind === 'text' ? limits : listed
@@ -146,7 +146,7 @@ function amountFault(text: string): string | undefined {
   return parseNaira(text) === undefined ? 'An amount such as 5,000.50' : undefined
 }
 
-/** How a field is typed. Undefined: by controls of its own. */
+/** The kind of control for a field; undefined: the field needs custom controls. */
 function kindOf(field: DescField) {
   const { localName: name } = field
   if (field.fieldKind === 'list') return field.listKind === 'scalar' ? 'lines' : undefined
@@ -162,7 +162,7 @@ function kindOf(field: DescField) {
   return name.endsWith('BasisPoints') ? 'percent' : 'whole'
 }
 
-/** What a control holds for a value of the contract. */
+/** The text of a control for a value of the contract. */
 function textOf(field: DescField, value: unknown): string {
   if (value === undefined) return ''
   switch (kindOf(field)) {
@@ -179,7 +179,7 @@ function textOf(field: DescField, value: unknown): string {
   }
 }
 
-/** The field that a path of a request's JSON leads to: `options.authentication.basic.username`. */
+/** The field at a path of a request's JSON: `options.authentication.basic.username`. */
 function fieldAt(of: DescMessage, path: string): DescField | undefined {
   let message: DescMessage | undefined = of
   let field: DescField | undefined
@@ -190,7 +190,7 @@ function fieldAt(of: DescMessage, path: string): DescField | undefined {
   return field
 }
 
-/** Reads what the controls of a form hold into a request; those that its message does not have are left out. */
+/** Reads the controls of a form into a request. Controls without a field in the message are left out. */
 export function readRequest(of: DescMessage, form: HTMLFormElement): object {
   const data = new FormData(form)
   const request: Record<string, unknown> = {}
@@ -232,7 +232,7 @@ function readValue(field: DescField, data: FormData, path: string): unknown {
   }
 }
 
-/** Puts a value where its path leads; the members of a oneof are put as its case. */
+/** Sets a value at its path; a member of a oneof is set as its case. */
 function put(
   into: Record<string, unknown>,
   message: DescMessage,
@@ -258,17 +258,17 @@ function readLocalTime(text: string): Timestamp | undefined {
   return Number.isNaN(ms) ? undefined : timestampFromMs(ms)
 }
 
-/** Divides a line such as `key=value`; the value is empty without the sign. */
+/** Splits a line such as `key=value`; without the sign, the value is empty. */
 export function pairOf(line: string, sign: string): readonly [string, string] {
   const at = line.indexOf(sign)
   return at < 0 ? [line, ''] : [line.slice(0, at).trim(), line.slice(at + 1).trim()]
 }
 
-/** What the controls of a form hold, by their names. */
+/** The values of the controls of a form, by name. */
 export interface FormValues {
-  /** Without spaces around it; empty: nothing was typed. */
+  /** The trimmed text; empty: nothing was typed. */
   text(name: string): string
-  /** The lines that are not empty, of one control or of several with the name. */
+  /** The lines that are not empty, of one or several controls with the name. */
   lines(name: string): string[]
 }
 
@@ -287,7 +287,7 @@ export function readForm(form: FormData): FormValues {
 /** The most businesses that are suggested; typing finds the others. */
 const SUGGESTED_MAX = 20
 
-/** Which business it is for: the one that the pages show, or one that is typed. */
+/** The business of a request: the shown business, or a typed one. */
 export function BusinessField() {
   const { businessId } = useViewScope()
   const [typed, setTyped] = useState('')
@@ -307,7 +307,7 @@ export function BusinessField() {
         placeholder="Name, alias or biz_…"
         required
         list={list}
-        check={(text) => (text.startsWith('biz_') ? undefined : 'Choose a business of the list')}
+        check={(text) => (text.startsWith('biz_') ? undefined : 'Choose a business from the list')}
       />
       <datalist id={list}>
         {found.data?.businesses.map((business) => (

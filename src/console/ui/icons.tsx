@@ -1,4 +1,4 @@
-/** The outlines of the icons, drawn by strokes in a square of 16. */
+/** The outlines of the icons, drawn as strokes in a square of 16 units. */
 const PATHS = {
   overview: 'M2 9h5V2H2zM9 14h5V7H9zM2 14h5v-3H2zM9 5h5V2H9z',
   payments: 'M8 2v10M4 8.5 8 12.5 12 8.5M2.5 14.5h11',
@@ -29,7 +29,7 @@ const PATHS = {
 
 export type IconName = keyof typeof PATHS
 
-/** An icon beside a word; it has no meaning of its own for screen readers. */
+/** An icon next to a word; hidden from screen readers. */
 export function Icon({ name, size = 16 }: { readonly name: IconName; readonly size?: number }) {
   return (
     <svg className="icon" width={size} height={size} viewBox="0 0 16 16" aria-hidden="true">

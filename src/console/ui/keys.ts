@@ -4,7 +4,7 @@ interface KeyPress {
   readonly altKey: boolean
 }
 
-/** Whether a key is pressed together with one that gives it another meaning. */
+/** Whether a key is pressed together with a modifier, which gives it another meaning. */
 export function isModified({ ctrlKey, metaKey, altKey }: KeyPress): boolean {
   return ctrlKey || metaKey || altKey
 }
@@ -16,10 +16,10 @@ export function isTyping(target: EventTarget | null): boolean {
   )
 }
 
-/** By how many lines a key moves. */
+/** The number of lines by which a key moves. */
 export const STEPS: Readonly<Record<string, number>> = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 }
 
-/** The line that is so many steps further, within the list. */
+/** The line at an index, clamped to the list. */
 export function lineAt<Line>(lines: readonly Line[], index: number): Line | undefined {
   return lines[Math.min(lines.length - 1, Math.max(0, index))]
 }

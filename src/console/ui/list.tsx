@@ -30,7 +30,7 @@ import { Failure, Waiting } from './page.tsx'
 import { Popover } from './popover.tsx'
 
 export interface Column<Row> {
-  /** Its name in the URL. */
+  /** The name of the column in the URL. */
   readonly key: string
   readonly title: string
   readonly render: (row: Row) => ReactNode
@@ -40,33 +40,33 @@ export interface Column<Row> {
   readonly isExtra?: boolean
   /** Left out on a phone. */
   readonly isWide?: boolean
-  /** Whose a row is: left out where all are of one business. */
+  /** Shows the business of a row: left out if all rows belong to one business. */
   readonly isBusiness?: boolean
 }
 
 interface TableProps<Row> {
-  /** Names the table for screen readers. */
+  /** The name of the table for screen readers. */
   readonly label: string
-  /** Made once, so that rows that did not change are not drawn again. */
+  /** Created once, so that unchanged rows are not redrawn. */
   readonly columns: readonly Column<Row>[]
   readonly rows: readonly Row[]
   /** Absent: rows have an `id`. */
   readonly keyOf?: ((row: Row) => string) | undefined
   /** The page of a row: the row is the link. */
   readonly hrefOf?: ((row: Row, href: ReturnType<typeof useHref>) => string) | undefined
-  /** What a row without a page does. */
+  /** Opens a row without a page. */
   readonly onOpen?: ((row: Row) => void) | undefined
   /** Rows that have just arrived, by key: they are marked for a moment. */
   readonly fresh?: ReadonlySet<string> | undefined
-  /** Beside the choice of columns. */
+  /** Tools next to the choice of columns. */
   readonly tools?: ReactNode
   /** The sums of the rows, below them. */
   readonly total?: Row | undefined
 }
 
 /**
- * Rows that the keyboard walks: `j` and `k` or the arrows move, Enter opens. The choice of columns is in the URL.
- * A row is drawn again only if it, or the choice of columns, changes.
+ * Rows with keyboard navigation: `j` and `k` or the arrows move, Enter opens. The choice of columns is in the URL.
+ * A row is redrawn only if the row or the choice of columns changes.
  */
 export function Table<Row>(props: TableProps<Row>) {
   const { label, rows, keyOf = idOf, hrefOf, onOpen, fresh, total } = props
@@ -206,12 +206,12 @@ type RowEvent = Pick<MouseEvent | KeyboardEvent, 'ctrlKey' | 'metaKey' | 'curren
   readonly button?: number
 }
 
-/** As browsers tell a click that opens a tab. */
+/** Whether a click or key opens a new tab, by the rules of browsers. */
 function isForTab({ ctrlKey, metaKey, button }: RowEvent): boolean {
   return ctrlKey || metaKey || button === 1
 }
 
-/** Opens the page of a row in a tab if the event asks for that. */
+/** Opens the page of a row in a new tab if the event requests it. */
 function openTab(event: RowEvent): boolean {
   const link = (event.currentTarget as Element).querySelector<HTMLAnchorElement>('a.row-link')
   if (!link || !isForTab(event)) return false
@@ -224,7 +224,7 @@ function rememberRow(key: string): void {
   window.history.replaceState({ ...window.history.state, row: key }, '')
 }
 
-/** Focuses the row that was opened from here, when the viewer is back. */
+/** Focuses the opened row when the viewer returns to the list. */
 function useReturn(body: RefObject<HTMLElement | null>, hasRows: boolean): void {
   useEffect(() => {
     const key: unknown = window.history.state?.row
@@ -240,8 +240,8 @@ function classesOf({ isNumber, isWide }: Column<never>): string | undefined {
 }
 
 /**
- * Lets a table that is wider than its place scroll sideways. Only then: the head of a table that scrolls by itself
- * would not stay below the bar.
+ * Lets a table scroll sideways if it is too wide. Only then, because the head of a table that scrolls by itself does not
+ * stay below the bar.
  */
 function useScrolls() {
   const frame = useRef<HTMLDivElement>(null)
@@ -252,7 +252,7 @@ function useScrolls() {
     const measure = () => {
       const scrolls = table.offsetWidth > element.clientWidth
       element.classList.toggle('scrolls', scrolls)
-      // What scrolls is reached by keyboard.
+      // A scrolling element must be reachable by keyboard.
       if (scrolls) element.tabIndex = 0
       else element.removeAttribute('tabindex')
     }
@@ -285,12 +285,12 @@ function useFirstKey(body: RefObject<HTMLElement | null>, canOpen: boolean): voi
   }, [body, canOpen])
 }
 
-/** Links, buttons and fields in a row do what they do; the row does not open then. */
+/** Whether an element is a link, button or field in a row: a click on it does not open the row. */
 function isControl(target: EventTarget): boolean {
   return target instanceof Element && target.closest('a, button, input, select') !== null
 }
 
-/** Text that is being selected is not a click. */
+/** Whether the viewer is selecting text, which is not a click. */
 function hasSelection(): boolean {
   return (window.getSelection()?.toString() ?? '') !== ''
 }
@@ -352,7 +352,7 @@ function useColumns<Row>(
   return [shown, control]
 }
 
-/** A list that is read page by page, as `useInfiniteQuery` returns it. */
+/** A paged list, as `useInfiniteQuery` returns it. */
 export type Pages = Pick<
   UseInfiniteQueryResult<unknown, unknown>,
   'error' | 'isPending' | 'hasNextPage' | 'isFetchingNextPage' | 'fetchNextPage' | 'refetch'
@@ -371,14 +371,14 @@ type RowOf<
 interface PagedOptions<Row> {
   readonly enabled?: boolean
   readonly staleTime?: number
-  /** In how many milliseconds to read it again; false: not by itself. */
+  /** The interval in milliseconds at which the list is read again; false: not automatically. */
   readonly refetchMs?: number | ((rows: readonly Row[]) => number | false)
 }
 
 /**
  * Reads a list page by page.
  *
- * @param name of the list in the response
+ * @param name the name of the list in the response
  */
 export function usePagedList<
   I extends DescMessage,
@@ -392,7 +392,7 @@ export function usePagedList<
 ): { readonly rows: readonly RowOf<O, K>[]; readonly pages: Pages; readonly source: ListSource } {
   const transport = useTransport()
   const rowsOf = (page: unknown) => (page as MessageShape<O>)[name] as RowOf<O, K>[]
-  // All paged methods have the same shape, which TypeScript cannot say of a method that is not known.
+  // All paged methods have the same shape, which TypeScript cannot express for a generic method.
   const paged = method as unknown as typeof BusinessService.method.listBusinesses
   const pages = useInfiniteQuery(
     paged,
@@ -434,9 +434,9 @@ export function List<Row>({
     readonly source?: ListSource
   }
   readonly isExported?: boolean
-  /** In place of a table without rows. */
+  /** Shown in place of a table without rows. */
   readonly empty: ReactNode
-  /** Above the table. */
+  /** Shown above the table. */
   readonly children?: ReactNode
 }) {
   return (
@@ -458,7 +458,7 @@ interface ListFrameProps {
   readonly children: ReactNode
 }
 
-/** How many pages in which a filter left nothing are passed over before the viewer is asked. */
+/** How many pages without matching rows are skipped before the viewer is asked to continue. */
 const LOOKS_MAX = 30
 
 /** The states of a list around its rows: loading, failed, empty, and more pages. */
@@ -502,7 +502,7 @@ export function ListFrame({ pages, isEmpty, empty, children }: ListFrameProps) {
   )
 }
 
-/** How many rows wait to be shown. Screen readers hear of them too; there is always one region for it. */
+/** Shows how many rows wait. The live region always exists, so that screen readers announce changes. */
 export function NewRows({ count: waiting, onShow }: { count: number; onShow: () => void }) {
   return (
     <div className="arrivals" aria-live="polite">

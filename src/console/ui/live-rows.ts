@@ -2,26 +2,26 @@ interface Identified {
   readonly id: string
 }
 
-/** The most rows that are kept of those that arrived, both shown and waiting. */
+/** The most arrived rows that are kept, both shown and waiting. */
 export const LIVE_ROWS_MAX = 200
 
-/** The most rows that are marked as new, when they arrive together, and in all. */
+/** The most rows that are marked as new: if they arrive together, and in total. */
 const MARKED_TOGETHER_MAX = 10
 const MARKED_MAX = 30
 
 /** Rows that arrived while a list is open. */
 export interface LiveRows<Row> {
-  /** Newest first, above the rows that were read. */
+  /** The rows that are shown above the rows that were read, newest first. */
   readonly shown: readonly Row[]
-  /** Arrived while the viewer reads, newest first. */
+  /** The rows that arrived while the viewer was reading, newest first. */
   readonly waiting: readonly Row[]
-  /** How many wait; more than `waiting` has if there were too many. */
+  /** The number of waiting rows, which exceeds the length of `waiting` if there were too many. */
   readonly waitingCount: number
-  /** Those that changed since they were read, by id. */
+  /** The rows that changed since they were read, by id. */
   readonly changed: ReadonlyMap<string, Row>
-  /** The ids of those that are marked as new; when many arrive together none is, because drawing that costs most. */
+  /** The ids of rows that are marked as new. If many arrive together, none is marked, because drawing marks is slow. */
   readonly fresh: readonly string[]
-  /** Some are missing between `shown` and the rows that were read, which are then not shown. */
+  /** Whether rows are missing between `shown` and the rows that were read, which are then hidden. */
   readonly isCut: boolean
 }
 
@@ -38,19 +38,19 @@ interface Arrival<Row> {
   /** New rows, in the order of their events. */
   readonly recorded: readonly Row[]
   readonly changed?: readonly Row[]
-  /** Whether a row belongs into the list. */
+  /** Whether a row belongs in the list. */
   readonly matches?: (row: Row) => boolean
   /** The ids of the rows that were read. */
   readonly known?: ReadonlySet<string>
-  /** The viewer reads: no row may move. */
+  /** Whether the viewer is reading, so that no row may move. */
   readonly isHeld: boolean
-  /** There were more than these. */
+  /** Whether there were more rows than these. */
   readonly missed: boolean
 }
 
 const NONE: ReadonlySet<string> = new Set()
 
-/** Adds rows that arrived. One that is shown already changes in its place. */
+/** Adds rows that arrived. A row that is already shown changes in its place. */
 export function arrive<Row extends Identified>(
   rows: LiveRows<Row>,
   arrival: Arrival<Row>,
@@ -79,7 +79,7 @@ export function arrive<Row extends Identified>(
   return isHeld ? next : release(next)
 }
 
-/** Shows what waits. */
+/** Shows the waiting rows. */
 export function release<Row extends Identified>(rows: LiveRows<Row>): LiveRows<Row> {
   if (rows.waitingCount === 0) return rows
   const isGap = rows.waitingCount > rows.waiting.length
@@ -95,7 +95,7 @@ export function release<Row extends Identified>(rows: LiveRows<Row>): LiveRows<R
   }
 }
 
-/** The rows of the list: what arrived, and below it what was read. */
+/** The rows of the list: arrived rows, and below them the rows that were read. */
 export function joinRows<Row extends Identified>(
   rows: LiveRows<Row>,
   read: readonly Row[],

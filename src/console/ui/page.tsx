@@ -12,7 +12,7 @@ interface PageProps {
   readonly isWide?: boolean
 }
 
-/** A page: its title, what can be done, and its content. */
+/** A page: its title, its actions, and its content. */
 export function Page({ title, actions, children, isWide = false }: PageProps) {
   const product = useBranding()?.name ?? 'Inflow'
   useEffect(() => {
@@ -72,7 +72,7 @@ interface FailureProps {
   readonly isShown?: (field: string) => boolean
 }
 
-/** What a call failed with, in words: its text, the fields at fault, and the id to find it in the log by. */
+/** The error of a failed call: its text, the fields at fault, and the request id to find it in the log. */
 export function Failure({ error, onRetry, isShown }: FailureProps) {
   const { text, requestId, docUrl, ...failure } = failureOf(error)
   const fields = failure.fields.filter(({ field }) => !isShown?.(field))
@@ -119,7 +119,7 @@ export function failureOf(error: unknown) {
   }
 }
 
-/** What did not come from the service: the browser has words of its own for it, which do not help. */
+/** The text of an error. Errors that do not come from the service get our texts, because those of browsers do not help. */
 function textOf({ code, rawMessage }: ConnectError): string {
   if (/dynamically imported module|importing a module script|preload CSS/i.test(rawMessage)) {
     return 'This page cannot be loaded: Inflow was updated, or cannot be reached. Load it again.'
@@ -137,7 +137,7 @@ interface EmptyProps {
   readonly command?: string | undefined
 }
 
-/** Says what would be here, and the command that makes it, which a business cannot run. */
+/** Explains an empty page, with a command that creates the first object. A business does not see commands. */
 export function Empty({ title, children, command }: EmptyProps) {
   const isPortal = useRestricted()
   return (
@@ -149,7 +149,7 @@ export function Empty({ title, children, command }: EmptyProps) {
   )
 }
 
-/** What a call reads: lines while it loads, its failure with a retry, and then what it read. */
+/** The states of a call: placeholder lines while it loads, its failure with a retry, or its data. */
 export function Loaded<Data>({
   read: { data, error, refetch },
   rows = 12,
@@ -172,7 +172,7 @@ export function Loaded<Data>({
   )
 }
 
-/** Lines in place of what loads. The style shows them only after 150 ms. */
+/** Placeholder lines while data load. The style shows them only after 150 ms. */
 export function Waiting({ rows = 6 }: { readonly rows?: number }) {
   return (
     <div className="bones" role="status" aria-label="Loading">

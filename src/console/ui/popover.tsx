@@ -9,10 +9,10 @@ interface PopoverProps {
 }
 
 /**
- * A button that opens a small panel below it. The browser closes the panel: by Escape, or a click elsewhere.
+ * A button that opens a small panel below it. Escape or a click elsewhere closes the panel.
  *
- * @param isSet marks a filter that is set
- * @param kind the classes of a button that is no chip
+ * @param isSet whether the filter is set, which marks the button
+ * @param kind the classes of a button that is not a chip
  */
 export function Popover({ label, isSet = false, kind, children }: PopoverProps) {
   const id = useId()
@@ -59,14 +59,14 @@ export function Popover({ label, isSet = false, kind, children }: PopoverProps) 
   )
 }
 
-/** The widest panel, as the style has it, and its distance from the button and the edges of the window. */
+/** The largest width of a panel, which equals that in the style, and its distance from the button and the window. */
 const WIDTH_MAX = 420
 const GAP = 4
 const EDGE = 12
 
 /**
- * Places a panel below its button, within the window; above it if there is more room. Where the widest panel fits on
- * neither side of the button, it is at the edge of the window that the button is nearer to.
+ * Places a panel below its button, or above it if there is more room. If the widest panel fits on neither side of the
+ * button, it is placed at the nearer edge of the window.
  */
 function place(panel: HTMLElement, button: HTMLElement): void {
   const { left, right, top, bottom } = button.getBoundingClientRect()

@@ -3,7 +3,7 @@ import { type CallOptions, type Client, createClient } from '@connectrpc/connect
 import { useTransport } from '@connectrpc/connect-query'
 import { useEffect, useRef, useState } from 'react'
 
-/** Work of the service that a stream reports, as far as it is; it stops by the viewer or by an error. */
+/** The progress of work of the service, which a stream reports. The viewer or an error can stop it. */
 interface Progress<At> {
   readonly state: 'idle' | 'running' | 'stopped' | 'done'
   readonly at: At
@@ -11,11 +11,11 @@ interface Progress<At> {
 }
 
 /**
- * Follows a stream until it ends, fails or is stopped, at the latest with the component.
+ * Reads a stream until it ends, fails or is stopped, at the latest when the component is removed.
  *
- * @param idle what is known before the first message
- * @param open begins the stream, after what is known already
- * @param add adds a message to what is known; `from` is where its stream began
+ * @param idle the state before the first message
+ * @param open opens the stream, which continues after the current state
+ * @param add adds a message to the state; `from` is the state at the beginning of the stream
  */
 export function useProgress<S extends DescService, At, Message>(
   service: S,
@@ -30,7 +30,7 @@ export function useProgress<S extends DescService, At, Message>(
   const run = async (from: At): Promise<void> => {
     ended.current = new AbortController()
     const { signal } = ended.current
-    // What was given up changes nothing of what was begun after it.
+    // A stopped stream must not change the state of a later stream.
     const isCurrent = () => ended.current.signal === signal
     let at = from
     setProgress({ state: 'running', at })

@@ -1,14 +1,14 @@
 import { type RefObject, useEffect, useRef } from 'react'
 
-/** How far down the page counts as reading. */
+/** The viewer counts as reading if the page is scrolled further than this. */
 const SCROLLED_PX = 40
 
 /**
- * Whether the viewer reads the rows: the pointer is over their place, the focus is on one, or the page
+ * Whether the viewer is reading the rows: the pointer is over the container, the focus is on a row, or the page
  * is scrolled.
  *
- * @param rows selects them in the place
- * @param onEnd called when the viewer stops
+ * @param rows the selector of rows in the container
+ * @param onEnd called when the viewer stops reading
  */
 export function useReading(
   place: RefObject<HTMLElement | null>,
@@ -41,7 +41,7 @@ export function useReading(
     element.addEventListener('pointerenter', enter)
     element.addEventListener('pointerleave', leave)
     element.addEventListener('focusin', update)
-    // The focus is nowhere yet while it moves.
+    // While the focus moves, no element has it yet.
     const focusout = () => queueMicrotask(update)
     element.addEventListener('focusout', focusout)
     window.addEventListener('scroll', update, { passive: true })

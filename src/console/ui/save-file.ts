@@ -1,4 +1,4 @@
-/** How long the browser needs the content after the click. */
+/** How long the content is kept for the browser after the click. */
 const KEPT_MS = 10_000
 
 export function saveFile(name: string, type: string, parts: readonly string[]): void {

@@ -1,6 +1,6 @@
 import type { DescEnum } from '@bufbuild/protobuf'
 import type { Timestamp } from '@bufbuild/protobuf/wkt'
-import type { ReactNode } from 'react'
+import { type ReactNode, useSyncExternalStore } from 'react'
 import { Link } from 'wouter'
 import { enumLabel, enumTone, type Tone } from '../format/enums.ts'
 import { shorten } from '../format/ids.ts'
@@ -9,19 +9,18 @@ import { msOf, timeText, timeTitle } from '../format/time.ts'
 import { useBusinessName } from '../session/business-names.ts'
 import { useHref } from '../session/view-scope.tsx'
 import { CopyButton } from './button.tsx'
-import { useNow } from './clock.ts'
 
-/** An amount of kobo; struck through when the payment was reversed. */
+/** An amount in kobo; struck through if the payment was reversed. */
 export function Money({ minor, isReversed = false }: { minor: bigint; isReversed?: boolean }) {
   return <span className={isReversed ? 'money reversed' : 'money'}>{naira(minor)}</span>
 }
 
-/** Stands for what is unknown or empty. */
+/** A dash in place of unknown or empty values. */
 export function Dash() {
   return <span className="faint">–</span>
 }
 
-/** A text that others wrote: it ends in an ellipsis where there is no room, and is whole on hover. */
+/** A text from outside the service. It is cut with an ellipsis if there is no room, and shown in full on hover. */
 export function Clipped({ text }: { readonly text: string }) {
   if (text === '') return <Dash />
   return (
@@ -31,7 +30,7 @@ export function Clipped({ text }: { readonly text: string }) {
   )
 }
 
-/** A time: relative within an hour, else local; on hover in UTC and Lagos. */
+/** A time: relative within an hour, otherwise local; on hover in UTC and Lagos. */
 export function Time({ at }: { readonly at: Timestamp | number | undefined }) {
   const now = useNow()
   const ms = typeof at === 'number' ? at : msOf(at)
@@ -39,7 +38,7 @@ export function Time({ at }: { readonly at: Timestamp | number | undefined }) {
   return (
     <time
       dateTime={new Date(ms).toISOString()}
-      // Only then: a list has many times, and the pointer is over one.
+      // The title is computed only on hover, because a list has many times.
       onPointerEnter={({ currentTarget }) => currentTarget.setAttribute('title', timeTitle(ms))}
     >
       {timeText(ms, now)}
@@ -47,7 +46,32 @@ export function Time({ at }: { readonly at: Timestamp | number | undefined }) {
   )
 }
 
-/** An id, shortened in the middle, whole on hover, copied by its button. */
+const listeners = new Set<() => void>()
+let nowMs = Date.now()
+let timer: ReturnType<typeof setInterval> | undefined
+
+/** The current time, updated every second: one timer updates all relative times of a page together. */
+export function useNow(): number {
+  return useSyncExternalStore(subscribe, () => nowMs)
+}
+
+function subscribe(listener: () => void): () => void {
+  listeners.add(listener)
+  timer ??= setInterval(tick, 1_000)
+  return () => {
+    listeners.delete(listener)
+    if (listeners.size > 0) return
+    clearInterval(timer)
+    timer = undefined
+  }
+}
+
+function tick(): void {
+  nowMs = Date.now()
+  for (const listener of listeners) listener()
+}
+
+/** An id, shortened in the middle, shown in full on hover, with a button that copies it. */
 export function Id({ text, charsMax = 16 }: { readonly text: string; readonly charsMax?: number }) {
   if (text === '') return <Dash />
   return (
@@ -85,9 +109,9 @@ interface PageLinkProps {
   readonly query?: Readonly<Record<string, string>>
   readonly children: ReactNode
   readonly className?: string
-  /** It leads to what is shown. */
+  /** Whether the link leads to the current page. */
   readonly isHere?: boolean
-  /** Where only an icon is shown. */
+  /** The tooltip, if only an icon is shown. */
   readonly tooltip?: string
 }
 
@@ -119,7 +143,7 @@ interface FigureProps {
   readonly note: ReactNode
 }
 
-/** One large figure in a list of them, with what it means below. */
+/** A large figure in a list of figures, with its explanation below. */
 export function Figure({ title, children, note }: FigureProps) {
   return (
     <li className="figure">
@@ -130,14 +154,14 @@ export function Figure({ title, children, note }: FigureProps) {
   )
 }
 
-/** The size of the drawing; the style scales it. */
+/** The size of the drawing, which the style scales. */
 const WIDTH = 120
 const HEIGHT = 28
 
 /**
  * A small line of values, the latest at the right, from zero to the highest.
  *
- * @param label says in words what it shows
+ * @param label describes the values for screen readers
  */
 export function Sparkline({ values, label }: { values: readonly number[]; label: string }) {
   const max = Math.max(1, ...values)
@@ -160,7 +184,7 @@ export function Sparkline({ values, label }: { values: readonly number[]; label:
   )
 }
 
-/** What names a customer of a business; it leads to their page. */
+/** The name of a customer, with a link to the page of the customer. */
 export function CustomerLink({
   businessId,
   email,
@@ -177,7 +201,7 @@ export function CustomerLink({
   )
 }
 
-/** The name of a business, which leads to its page. */
+/** The name of a business, with a link to its page. */
 export function BusinessLink({ id }: { readonly id: string }) {
   return <PageLink to={`/businesses/${id}`}>{useBusinessName(id)}</PageLink>
 }

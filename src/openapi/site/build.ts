@@ -1,7 +1,7 @@
 /**
- * Builds what the service shows at `/docs` into `dist/docs`: the reference, in which Scalar shows
- * `/openapi.json`, and the guides. npm runs it after each installation; without the packages of development it
- * leaves what is there.
+ * Builds the pages under `/docs` into `dist/docs`: the reference, in which Scalar renders
+ * `/openapi.json`, and the guides. npm runs this after each installation. Without the development dependencies, it
+ * leaves an existing build unchanged.
  */
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -22,7 +22,7 @@ if (scalar === undefined) {
   copyFileSync(join(import.meta.dirname, 'docs.css'), join(OUT, 'docs.css'))
 }
 
-/** Scalar's plugin serves the library with all that it needs as one file. */
+/** Writes the reference. Scalar's plugin provides the library with all of its dependencies as one file. */
 async function writeReference(plugin: typeof import('@scalar/fastify-api-reference').default) {
   const app = fastify()
   await app.register(plugin, { routePrefix: '/docs', configuration: { url: '/openapi.json' } })

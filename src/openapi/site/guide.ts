@@ -3,7 +3,7 @@ import MarkdownIt from 'markdown-it'
 /** A guide of `src/docs`, rendered. */
 export interface Guide {
   readonly name: string
-  /** Its first heading, as HTML. */
+  /** The first heading of the guide, as HTML. */
   readonly title: string
   readonly html: string
 }
@@ -12,7 +12,7 @@ const markdown = new MarkdownIt()
 markdown.renderer.rules['table_open'] = () => '<div class="scroll" tabindex="0"><table>'
 markdown.renderer.rules['table_close'] = () => '</table></div>'
 
-/** Renders Markdown as it is, with the ids of headings and the links that work in the repository too. */
+/** Renders Markdown. Headings get ids, and links work both on the site and in the repository. */
 export function renderGuide(name: string, source: string): Guide {
   const tokens = markdown.parse(source, {})
   let title: string | undefined
@@ -22,7 +22,7 @@ export function renderGuide(name: string, source: string): Guide {
       token.attrSet('id', slugOf(heading))
       title ??= markdown.utils.escapeHtml(heading)
     }
-    // A keyboard can scroll it.
+    // Code blocks can be scrolled by keyboard.
     if (token.type === 'fence') token.attrSet('tabindex', '0')
     for (const link of token.children ?? []) {
       if (link.type !== 'link_open') continue
@@ -38,7 +38,7 @@ export function renderGuide(name: string, source: string): Guide {
   }
 }
 
-/** The target of a link on the site; undefined for what is in the repository only. */
+/** The target of a link on the site; undefined if the target exists only in the repository. */
 function hrefOf(target: string): string | undefined {
   if (/^https?:|^#/.test(target)) return target
   return /^[\w-]+\.md(#.*)?$/.test(target) ? `/docs/${target.replace('.md', '')}` : undefined

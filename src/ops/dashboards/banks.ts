@@ -7,7 +7,7 @@ export const banks: Dashboard = {
   panels: [
     stat(
       'Banks out of reach',
-      'Banks to which no calls are sent, because they did not respond, or that deny us access.',
+      'Banks whose circuit breaker is open because they did not respond, or that deny us access.',
       'short',
       'count(max by (bank) (inflow_bank_breaker_state) == 2 or max by (bank) (inflow_bank_access_denied) == 1) or vector(0)',
       { from: 1 },
@@ -35,14 +35,14 @@ export const banks: Dashboard = {
     ),
     stat(
       'Missed today',
-      'Payments that a bank listed and had not notified.',
+      'Payments that a bank listed without having sent a notification.',
       'short',
       'sum(increase(inflow_bank_missing_payments_total[24h]))',
       { from: 1 },
     ),
     stat(
       'Last reconciliation',
-      'How long ago the bank that has waited for longest was reconciled.',
+      'How long ago the least recently reconciled bank was reconciled.',
       's',
       'time() - min(max by (bank) (inflow_bank_last_reconciliation_timestamp_seconds))',
       { from: 21_600 },
@@ -77,7 +77,7 @@ export const banks: Dashboard = {
       ['max by (bank) (inflow_bank_breaker_state)', '{{bank}}'],
       ['max by (bank) (inflow_bank_access_denied)', '{{bank}} denies access'],
     ),
-    lines('Missing payments', 'Payments that reconciliation found, an hour.', 'short', [
+    lines('Missing payments', 'Payments per hour that only reconciliation found.', 'short', [
       'sum by (bank, outcome) (increase(inflow_bank_missing_payments_total[1h])) > 0',
       '{{bank}} {{outcome}}',
     ]),
@@ -89,7 +89,7 @@ export const banks: Dashboard = {
     ),
     lines(
       'Conflicts and unmatched payments',
-      'Reports an hour that an operator must look at.',
+      'Reports per hour that need an operator.',
       'short',
       ['sum by (bank) (increase(inflow_payment_conflicts_total[1h]))', '{{bank}} conflicts'],
       ['sum by (bank) (increase(inflow_unmatched_payments_total[1h]))', '{{bank}} unmatched'],
@@ -105,7 +105,7 @@ export const banks: Dashboard = {
     ),
     lines(
       'Money for payouts',
-      'What each bank has, and what approved payouts wait for.',
+      'The float at each bank, and the amount of approved payouts that wait.',
       'currencyNGN',
       ['max by (bank) (inflow_bank_float_kobo) / 100', '{{bank}}'],
       ['max(inflow_payouts_waiting_kobo) / 100', 'waits'],

@@ -1,6 +1,6 @@
 /** A dashboard, as `toGrafana` writes it. */
 export interface Dashboard {
-  /** The name of its file, and the end of its address in Grafana. */
+  /** The name of the file, and the end of the dashboard's address in Grafana. */
   readonly name: string
   readonly title: string
   readonly description: string
@@ -10,16 +10,16 @@ export interface Dashboard {
 /** A query and the text of its series: `{{bank}}` is the value of a label. */
 type Query = readonly [expr: string, legend: string]
 
-/** A panel: one figure or lines over time. */
-export interface Panel {
+/** A panel with one figure, or with lines over time. */
+interface Panel {
   readonly kind: 'stat' | 'lines'
   readonly title: string
-  /** What it says, and when to worry. */
+  /** The meaning of the panel, and when to act. */
   readonly description: string
   /** A unit of Grafana: `short`, `s`, `reqps`, `percentunit`, … */
   readonly unit: string
   readonly queries: readonly Query[]
-  /** From which value a stat is red; with `below`, up to which. */
+  /** The value from which a stat is red; with `below`, the value below which it is red. */
   readonly alarm?: { readonly from: number } | { readonly below: number }
 }
 
@@ -49,6 +49,18 @@ export function lines(
   return { kind: 'lines', title, description, unit, queries }
 }
 
+/** Quantiles of a histogram over all series. @param filter selects the series by their labels: `mode="live"` */
+export function quantiles(
+  histogram: string,
+  filter: string,
+  ...fractions: readonly number[]
+): readonly Query[] {
+  return fractions.map((fraction) => [
+    `histogram_quantile(${fraction}, sum by (le) (rate(${histogram}_bucket{${filter}}[$__rate_interval])))`,
+    `p${fraction * 100}`,
+  ])
+}
+
 /** The width of a row in Grafana's grid. */
 const COLUMNS = 24
 
@@ -56,7 +68,7 @@ const SIZES = { stat: { w: 4, h: 4 }, lines: { w: 12, h: 8 } } as const
 
 const DATASOURCE = { type: 'prometheus', uid: '$datasource' }
 
-/** The alerts that fire, as marks in every panel. */
+/** Annotations that mark firing alerts in every panel. */
 const ALERTS = {
   name: 'Alerts',
   datasource: DATASOURCE,
@@ -67,7 +79,7 @@ const ALERTS = {
   step: '60s',
 }
 
-/** The model that Grafana 11 and later import. Its data source is a variable. */
+/** The dashboard in the format that Grafana 11 and later import. The data source is a variable. */
 export function toGrafana({ name, title, description, panels }: Dashboard): object {
   return {
     uid: `inflow-${name}`,
@@ -98,7 +110,7 @@ export function toGrafana({ name, title, description, panels }: Dashboard): obje
   }
 }
 
-/** Fills rows from left to right; a panel of another height begins a new one. */
+/** Fills rows from left to right. A panel of another height begins a new row. */
 function place(panels: readonly Panel[]): readonly object[] {
   let x = 0
   let y = 0
@@ -145,7 +157,7 @@ function toPanel(panel: Panel, id: number, gridPos: object): object {
       datasource: DATASOURCE,
       expr,
       legendFormat,
-      // The traces of single durations, as points, where tracing is on.
+      // With tracing, exemplars link single durations to their traces.
       ...(kind === 'lines' && expr.includes('_bucket') && { exemplar: true }),
     })),
   }

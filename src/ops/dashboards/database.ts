@@ -3,7 +3,7 @@ import { type Dashboard, lines, stat } from './dashboard.ts'
 export const database: Dashboard = {
   name: 'database',
   title: 'database',
-  description: 'Connections, commits, replication, and what runs out.',
+  description: 'Connections, commits, replication, and resources that can run out.',
   panels: [
     stat(
       'Connections used',
@@ -35,7 +35,7 @@ export const database: Dashboard = {
     ),
     stat(
       'Partitions ahead',
-      'How long the partitions that are made last, at the table that has least.',
+      'How long the partitions ahead last, for the table with the least time left.',
       's',
       'min(inflow_partitions_ahead_seconds)',
       { below: 86_400 },
@@ -49,7 +49,7 @@ export const database: Dashboard = {
     ),
     lines(
       'Connections in use, by pool',
-      'Connections that a statement or transaction has.',
+      'Connections that a statement or transaction uses.',
       'short',
       [
         'sum by (instance, pool) (inflow_db_pool_connections{state="used"})',
@@ -75,7 +75,7 @@ export const database: Dashboard = {
     ]),
     lines(
       'Standbys',
-      'Connected standbys by what they confirm. unknown: the role lacks pg_monitor.',
+      'Connected standbys by sync state. unknown: the role lacks pg_monitor.',
       'short',
       ['max by (sync_state) (inflow_db_standbys)', '{{sync_state}}'],
     ),
@@ -106,7 +106,7 @@ export const database: Dashboard = {
       ['max(inflow_database_oldest_xid_age)', 'open'],
       ['max(inflow_db_frozen_xid_age)', 'not frozen'],
     ),
-    lines('Partitions ahead, by table', 'How long the partitions that are made will last.', 's', [
+    lines('Partitions ahead, by table', 'How long the partitions ahead will last.', 's', [
       'min by (table) (inflow_partitions_ahead_seconds)',
       '{{table}}',
     ]),

@@ -16,7 +16,7 @@ export const overview: Dashboard = {
     ),
     stat(
       'Failed calls',
-      'The share of calls that end with an error of ours.',
+      'The share of calls that fail because of an error in the service.',
       'percentunit',
       'sum(rate(inflow_rpc_requests_total{code=~"internal|unavailable"}[5m])) / sum(rate(inflow_rpc_requests_total[5m])) or vector(0)',
       { from: 0.02 },
@@ -30,7 +30,7 @@ export const overview: Dashboard = {
     ),
     stat(
       'In manual review',
-      'What waits for a decision of an operator.',
+      'Items that wait for a decision by an operator.',
       'short',
       'sum(max by (kind) (inflow_review_items))',
       { from: 1 },
@@ -44,7 +44,7 @@ export const overview: Dashboard = {
     ),
     lines(
       'Calls by code',
-      'Calls a second over all protocols. `internal` and `unavailable` are our errors.',
+      'Calls per second over all protocols. `internal` and `unavailable` are errors of the service.',
       'reqps',
       ['sum by (code) (rate(inflow_rpc_requests_total[$__rate_interval]))', '{{code}}'],
     ),

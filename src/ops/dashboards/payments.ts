@@ -1,9 +1,9 @@
-import { type Dashboard, lines, stat } from './dashboard.ts'
+import { type Dashboard, lines, quantiles, stat } from './dashboard.ts'
 
 export const payments: Dashboard = {
   name: 'payments',
   title: 'payments',
-  description: 'What arrives, what becomes of it, and what waits for an operator.',
+  description: 'Incoming payments, their outcomes, and items that wait for an operator.',
   panels: [
     stat(
       'Recorded today',
@@ -60,7 +60,7 @@ export const payments: Dashboard = {
     ]),
     lines(
       'Reports by outcome',
-      'Reported payments a second, of both modes. Duplicates are normal: banks repeat.',
+      'Reported payments per second, in both modes. Duplicates are normal: banks repeat notifications.',
       'reqps',
       ['sum by (outcome) (rate(inflow_payments_total[$__rate_interval]))', '{{outcome}}'],
     ),
@@ -72,14 +72,7 @@ export const payments: Dashboard = {
       'Duration of a batch',
       'From the start of a batch to its commit: median and 99th percentile.',
       's',
-      [
-        'histogram_quantile(0.5, sum by (le) (rate(inflow_batch_duration_seconds_bucket{batcher="payments"}[$__rate_interval])))',
-        'p50',
-      ],
-      [
-        'histogram_quantile(0.99, sum by (le) (rate(inflow_batch_duration_seconds_bucket{batcher="payments"}[$__rate_interval])))',
-        'p99',
-      ],
+      ...quantiles('inflow_batch_duration_seconds', 'batcher="payments"', 0.5, 0.99),
     ),
     lines(
       'Payments in a batch',
@@ -97,7 +90,7 @@ export const payments: Dashboard = {
     ]),
     lines(
       'Followers of the log',
-      'Age of the first event that figures or due settlements lack.',
+      'Age of the oldest event that is not yet in the figures or due settlements.',
       's',
       ['max by (follower) (inflow_log_follower_lag_seconds)', '{{follower}}'],
     ),

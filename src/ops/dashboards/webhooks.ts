@@ -1,9 +1,9 @@
-import { type Dashboard, lines, stat } from './dashboard.ts'
+import { type Dashboard, lines, quantiles, stat } from './dashboard.ts'
 
 export const webhooks: Dashboard = {
   name: 'webhooks',
   title: 'webhooks',
-  description: 'Are businesses notified, and how soon? Of live mode, where nothing else is said.',
+  description: 'Are businesses notified, and how soon? Live mode, unless stated otherwise.',
   panels: [
     stat(
       'Acknowledged',
@@ -20,7 +20,7 @@ export const webhooks: Dashboard = {
     ),
     stat(
       'Longest due',
-      'How long an attempt has been due at an endpoint that is well. More than seconds: we are behind.',
+      'How long an attempt has been due at a healthy endpoint. If it is more than seconds, the service is behind.',
       's',
       'max(inflow_webhook_oldest_due_seconds{state="enabled",mode="live"})',
       { from: 300 },
@@ -58,27 +58,13 @@ export const webhooks: Dashboard = {
       'Delay of deliveries',
       'From the event to the acknowledgement, with all retries.',
       's',
-      [
-        'histogram_quantile(0.5, sum by (le) (rate(inflow_webhook_delivery_lag_seconds_bucket{mode="live"}[$__rate_interval])))',
-        'p50',
-      ],
-      [
-        'histogram_quantile(0.95, sum by (le) (rate(inflow_webhook_delivery_lag_seconds_bucket{mode="live"}[$__rate_interval])))',
-        'p95',
-      ],
+      ...quantiles('inflow_webhook_delivery_lag_seconds', 'mode="live"', 0.5, 0.95),
     ),
     lines(
       'Duration of an attempt',
       'How long receivers take; after 15 s an attempt is over.',
       's',
-      [
-        'histogram_quantile(0.5, sum by (le) (rate(inflow_webhook_attempt_duration_seconds_bucket{mode="live"}[$__rate_interval])))',
-        'p50',
-      ],
-      [
-        'histogram_quantile(0.99, sum by (le) (rate(inflow_webhook_attempt_duration_seconds_bucket{mode="live"}[$__rate_interval])))',
-        'p99',
-      ],
+      ...quantiles('inflow_webhook_attempt_duration_seconds', 'mode="live"', 0.5, 0.99),
     ),
     lines(
       'Backlog by state of the endpoint',

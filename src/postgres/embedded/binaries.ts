@@ -5,16 +5,16 @@ import { dirname, join, relative } from 'node:path'
 import { closedFolder, makeOpenFolder, mayRead, type ServerUser } from './server-user.ts'
 
 interface BinariesOptions {
-  /** Folder of the npm package, with `native` in it. */
+  /** The folder of the npm package, which contains `native`. */
   readonly packageFolder: string
-  /** The user that runs them; undefined: the current user. */
+  /** The user that runs the binaries; undefined: the current user. */
   readonly user: ServerUser | undefined
-  /** The folder of a copy, if one is needed. */
+  /** The folder for a copy, if the package's own folder cannot be used. */
   readonly cacheParent: string
   readonly log: (line: string) => void
 }
 
-/** Error codes of links that the file system or its modes forbid. */
+/** Error codes if the file system or its permissions forbid a link. */
 const UNWRITABLE = ['EACCES', 'EPERM', 'EROFS']
 
 /**
@@ -43,7 +43,7 @@ export function platformPackage(): string {
   }
 }
 
-/** Root's copies are safe from other users and cleaners; a user's are in a shared folder. */
+/** The copies of root are safe from other users and cleaners; the copies of a user are in a shared folder. */
 export function defaultCacheParent(): string {
   return process.getuid?.() === 0 ? '/var/lib/inflow' : '/var/tmp'
 }
@@ -51,22 +51,22 @@ export function defaultCacheParent(): string {
 async function isOpen(native: string, user: ServerUser): Promise<boolean> {
   const bin = join(native, 'bin')
   if ((await closedFolder(bin, user)) !== undefined) return false
-  // An install under a strict umask makes the files unreadable; these two represent all.
+  // An installation under a strict umask makes all files unreadable, so checking two files is enough.
   const samples = [join(bin, 'postgres'), join(native, 'share', 'postgresql', 'postgres.bki')]
   const readable = await Promise.all(samples.map((file) => mayRead(file, user)))
   return readable.every(Boolean)
 }
 
 /**
- * npm packs no symbolic links, so the package's install script creates the ones for the libraries, unless
- * install scripts are off. Creates the missing ones below `target`; false if that is not allowed.
+ * Creates the missing links of the libraries below `target`; false if that is not allowed. npm packs no symbolic links: the
+ * install script of the package creates them, unless install scripts are disabled.
  */
 async function makeLinks(packageFolder: string, target: string): Promise<boolean> {
   for (const link of await listedLinks(packageFolder)) {
     const path = join(target, link.target)
     const to = relative(dirname(path), join(target, link.source))
     const code = await symlink(to, path).then(() => undefined, errorCode)
-    // A read-only file system reports EROFS even if the link exists already.
+    // A read-only file system reports EROFS even if the link already exists.
     if (code === undefined || code === 'EEXIST') continue
     if (!UNWRITABLE.includes(code)) throw new Error(`cannot link ${path}: ${code}`)
     if (!(await exists(path))) return false
@@ -97,7 +97,7 @@ async function cachedCopy(options: BinariesOptions): Promise<string> {
         log(`cannot use ${cache} (${errorCode(error)}); using ${fresh} instead`)
         return fresh
       }
-      // Another start made the copy meanwhile.
+      // Another start has made the copy in the meantime.
       await rm(fresh, { recursive: true })
     }
   }
@@ -120,13 +120,13 @@ async function isOurs(folder: string): Promise<boolean> {
 }
 
 /**
- * Copies the files that `cache` lacks: all into a new cache, and into an old one those that a cleaner
- * of old files deleted or a power failure left empty.
+ * Copies the files that `cache` lacks: all files for a new cache; for an old cache, files that a cleaner of old files deleted
+ * or that a power failure left empty.
  */
 async function copyMissing(packageFolder: string, cache: string): Promise<void> {
   const native = join(packageFolder, 'native')
   await makeOpenFolder(join(cache, 'native'))
-  // Folders are listed before what is in them.
+  // A folder is listed before its content.
   for (const entry of readdirSync(native, { recursive: true, withFileTypes: true })) {
     const source = join(entry.parentPath, entry.name)
     const target = join(cache, relative(packageFolder, source))

@@ -21,13 +21,13 @@ import {
 import { basename, dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { createPrivate, syncFolder } from '../../core/private-file.ts'
-import { isLive, liveProcess } from './process.ts'
+import { isLive, liveProcess } from './rival.ts'
 import { closedFolder, makeOpenFolder, type ServerUser, spawnAs } from './server-user.ts'
 
 interface ClusterOptions {
-  /** An absolute path whose parent is a real path. */
+  /** The absolute path of the cluster, whose parent is a real path. */
   readonly folder: string
-  /** Folder of initdb. */
+  /** The folder of initdb. */
   readonly bin: string
   /** The owner of the cluster; undefined: the current user. */
   readonly user: ServerUser | undefined
@@ -35,7 +35,7 @@ interface ClusterOptions {
 }
 
 interface Cluster {
-  /** Its real path. */
+  /** The real path of the cluster. */
   readonly path: string
   /** The password of SUPERUSER. */
   readonly password: string
@@ -46,9 +46,9 @@ export const SUPERUSER = 'inflow'
 const INITDB_TIMEOUT_MS = 120_000
 
 /**
- * The cluster in `folder`, created if there is none. The creation is atomic, complete and on disk: a
- * killed start leaves only temporary files, which the next one removes, and two concurrent starts both
- * get the cluster of one.
+ * Returns the cluster in `folder`, and creates it if it does not exist. The creation is atomic and synced to disk: a
+ * killed start leaves only temporary files, which the next start removes, and of two concurrent starts, both
+ * get the cluster that was created first.
  */
 export async function openCluster(options: ClusterOptions): Promise<Cluster> {
   const { folder, user, log } = options
@@ -66,7 +66,7 @@ export async function openCluster(options: ClusterOptions): Promise<Cluster> {
   return { path, password }
 }
 
-/** Why the cluster is not in its folder. */
+/** The reason why the cluster is not in its folder. */
 async function reasonFor({ folder, user }: ClusterOptions): Promise<string> {
   const closed = user && (await closedFolder(dirname(folder), user))
   return closed === undefined
@@ -78,13 +78,13 @@ export function passwordFile(folder: string): string {
   return `${folder}.password`
 }
 
-/** Whether to create a cluster. Anything else under that name is an error, never overwritten. */
+/** Whether to create a cluster. Anything else under that name is an error and is never overwritten. */
 async function isAbsent(folder: string, user: ServerUser | undefined): Promise<boolean> {
   const entry = await lstat(folder).catch(() => undefined)
   if (entry === undefined) return true
   const target = await stat(folder).catch(() => undefined)
   if (target === undefined) {
-    // The link is created after the cluster, so there was one, maybe with payments.
+    // The link was created after its cluster, so a cluster existed, perhaps with payments.
     throw new Error(
       `${folder} leads to ${await readlink(folder)}, which is gone; ` +
         'put it back, or remove the link to begin with an empty database',
@@ -102,12 +102,12 @@ async function isAbsent(folder: string, user: ServerUser | undefined): Promise<b
   throw new Error(`${folder} holds files that are not a PostgreSQL cluster; set DATA_DIR`)
 }
 
-/** A password that only the current user can read, on disk before the cluster that needs it. */
+/** Returns the stored password, or stores a new one that only the current user can read, before the cluster is created. */
 async function storedPassword(folder: string): Promise<string> {
   const file = passwordFile(folder)
   const draft = temporaryName(folder)
   await createPrivate(draft, randomBytes(32).toString('hex'))
-  // The link fails if the file exists: concurrent starts all use the first one's password.
+  // The link fails if the file exists, so that concurrent starts all use the password of the first.
   await link(draft, file).catch(unlessTaken)
   await unlink(draft)
   await syncFolder(dirname(folder))
@@ -122,7 +122,7 @@ async function makeCluster(options: ClusterOptions, password: string): Promise<v
   const id = randomBytes(8).toString('hex')
   const work = closed === undefined ? temporary : join(FALLBACK_FOLDER, id)
   const made = join(work, 'cluster')
-  // If this start is killed, the link shows the next one what to remove.
+  // If this start is killed, the link shows the next start which folder to remove.
   if (closed !== undefined) await symlink(made, temporary)
   try {
     await makeWorkFolder(work, password, user)
@@ -139,7 +139,7 @@ async function makeCluster(options: ClusterOptions, password: string): Promise<v
   }
 }
 
-/** Creates the folder that initdb works in, with its password in the file `password`. */
+/** Creates the folder in which initdb works, with the password in the file `password`. */
 async function makeWorkFolder(
   work: string,
   password: string,
@@ -149,22 +149,36 @@ async function makeWorkFolder(
   await mkdir(work, { mode: 0o700 })
   await writeFile(join(work, 'password'), password, { mode: 0o600 })
   if (user === undefined) return
-  // The folder last: until then no other user can interfere with what root does in it.
+  // The folder is handed over last: until then no other user can interfere with the files that root creates in it.
   await chown(join(work, 'password'), user.uid, user.gid)
   await chown(work, user.uid, user.gid)
 }
 
 /**
- * Takes about 0.5 s, a fifth of it for the sync. The sync is required: the server did not write these
+ * Runs initdb, which takes about 0.5 s, a fifth of it for the sync. The sync is required: the server did not write these
  * files, so no later checkpoint would sync them.
  */
 async function runInitdb(options: ClusterOptions, work: string, made: string): Promise<void> {
   const { bin, user } = options
   const file = join(work, 'password')
   const args = [
-    ...['-D', made, '-U', SUPERUSER, '--pwfile', file, '--auth', 'scram-sha-256', '-E', 'UTF8'],
-    // PostgreSQL's builtin provider sorts the same on all machines, and after their upgrades.
-    ...['--locale-provider', 'builtin', '--builtin-locale', 'C.UTF-8', '--locale', 'C'],
+    '-D',
+    made,
+    '-U',
+    SUPERUSER,
+    '--pwfile',
+    file,
+    '--auth',
+    'scram-sha-256',
+    '-E',
+    'UTF8',
+    // PostgreSQL's builtin provider sorts identically on all machines, and after upgrades of the system.
+    '--locale-provider',
+    'builtin',
+    '--builtin-locale',
+    'C.UTF-8',
+    '--locale',
+    'C',
     '--no-instructions',
   ]
   try {
@@ -191,7 +205,7 @@ async function grantAccess(user: ServerUser, path: string): Promise<void> {
     )
   }
   if ((await stat(path)).uid === user.uid) return
-  // The state after root copied the data folder. The folder comes last: its owner marks completion.
+  // Root has copied the data folder, so its files belong to root. The folder is changed last: its owner marks completion.
   const names = await readdir(path, { recursive: true })
   for (const entry of [...names.map((name) => join(path, name)), path]) {
     await lchown(entry, user.uid, user.gid)
@@ -204,16 +218,16 @@ function unlessTaken(error: unknown): void {
   if (code !== 'EEXIST' && code !== 'ENOTEMPTY') throw error
 }
 
-/** The folder of root's clusters when PostgreSQL's user may not enter the requested folder. */
+/** The folder of root's clusters if PostgreSQL's user cannot enter the requested folder. */
 const FALLBACK_FOLDER = '/var/lib/inflow'
 
-/** A name for a temporary file or folder, which is useless once this process has ended. */
+/** A name for a temporary file or folder, which is not used after this process has ended. */
 function temporaryName(folder: string): string {
   const startedAt = liveProcess(process.pid)?.startedAt ?? 0
   return `${folder}.new-${process.pid}-${startedAt}-${randomBytes(4).toString('hex')}`
 }
 
-/** Removes the temporary files of killed starts beside the folder, and the targets of their links. */
+/** Removes the temporary files of killed starts next to the folder, and the targets of their links. */
 async function removeLeftovers(folder: string, log: (line: string) => void): Promise<void> {
   const prefix = `${basename(folder)}.new-`
   for (const name of await readdir(dirname(folder))) {
@@ -227,7 +241,7 @@ async function removeLeftovers(folder: string, log: (line: string) => void): Pro
   }
 }
 
-/** Removes a link's cluster too, unless `folder` links to it. */
+/** Removes a temporary entry. If it is a link, its cluster is removed too, unless `folder` links to the same cluster. */
 async function removeEntry(temporary: string, folder: string): Promise<void> {
   const target = await readlink(temporary).catch(() => undefined)
   if (target !== undefined && target !== (await readlink(folder).catch(() => undefined))) {
@@ -237,7 +251,7 @@ async function removeEntry(temporary: string, folder: string): Promise<void> {
   await removeAll(temporary)
 }
 
-/** Retries: an initdb that outlived its parent may add files meanwhile. */
+/** Removes a folder. Retries, because an initdb that outlived its parent may still add files. */
 async function removeAll(path: string): Promise<void> {
   await rm(path, { recursive: true, force: true, maxRetries: 20, retryDelay: 20 })
 }

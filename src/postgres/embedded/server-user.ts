@@ -9,16 +9,17 @@ export interface ServerUser {
   readonly gid: number
 }
 
-/** Tried in this order. initdb looks up its user, so it needs an entry in /etc/passwd. */
+/** The names to try, in this order. initdb looks up its user, so the user needs an entry in /etc/passwd. */
 const NAMES = ['postgres', 'nobody'] as const
 
 const SEARCH_BIT = 0o1
 const READ_BIT = 0o4
 
 /**
- * PostgreSQL refuses to run as root, so root runs it as an unprivileged user: the owner of an existing
- * cluster; else the owner of the folder above it, who may start Inflow too; else the first of NAMES.
- * Undefined if this process does not run as root.
+ * PostgreSQL refuses to run as root, so root runs it as an unprivileged user: the owner of an existing cluster; otherwise the
+ * owner of its parent folder, who may also start Inflow; otherwise the first existing user of NAMES.
+ *
+ * @returns undefined if this process does not run as root
  */
 export function serverUser(folder: string): ServerUser | undefined {
   if (process.getuid?.() !== 0) return undefined
@@ -41,20 +42,20 @@ export function serverUser(folder: string): ServerUser | undefined {
   )
 }
 
-/** Options of child_process that make the child run as `user`, from a folder it may enter. */
+/** Options of child_process that make the child run as `user`, in a working directory that the user can enter. */
 export function spawnAs(user: ServerUser | undefined) {
   return {
-    // Its messages are parsed, so they must be in English. It needs nothing else of the environment.
+    // The messages of the child are parsed, so they must be in English. It needs nothing else from the environment.
     env: { LC_ALL: 'C' },
     cwd: '/',
-    // Node takes signed ids here; on macOS the id of nobody is -2.
+    // Node accepts only signed ids here; on macOS the id of nobody is -2.
     ...(user && { uid: user.uid | 0, gid: user.gid | 0 }),
   }
 }
 
 /**
- * The outermost of `folder` (a real path) and its parents that `user` may not enter, or undefined if all
- * are accessible. Only mode bits count; ignoring an access control list that grants more only costs a
+ * Returns the outermost of `folder` (a real path) and its parents that `user` cannot enter; undefined if all
+ * are accessible. Only mode bits are checked: ignoring an access control list that grants more only costs a
  * needless copy.
  */
 export async function closedFolder(folder: string, user: ServerUser): Promise<string | undefined> {

@@ -1,9 +1,9 @@
--- Money out: payouts, their postings and history, the rules that they obey.
+-- Payouts, their postings and history, and the rules that they obey.
 
--- One payout. Its amount, fee and duty are reserved in the commit that requests it. `bank_reference` is its reference
--- at the bank for life. `next_at`: when it is sent, asked about or expires next; `claims` counts who took that up, so
--- that one who comes late changes nothing. `generation`: see payout_sender. Only the return of an unmatched payment has no
--- business: its money was never credited to one.
+-- One payout. Its amount, fee and duty are reserved in the commit that requests it. `bank_reference` is our reference at
+-- the bank; it never changes. `next_at`: when the payout is next sent, looked up at its bank, or expires. `claims` counts
+-- the claims of instances, so that an instance whose claim has been superseded changes nothing. `generation`: see
+-- payout_sender. Only the return of an unmatched payment has no business: its money was never credited to one.
 create table payout (
   id text collate "C" primary key,
   business_id text,
@@ -42,7 +42,7 @@ create table payout (
   transaction_id text collate "C",
   refunded_session_id text not null default '',
   unmatched_payment_id text,
-  -- Where the unmatched payment arrived.
+  -- The bank at which the unmatched payment arrived.
   unmatched_bank text,
   settlement_id text,
   batch_id text collate "C",
@@ -75,7 +75,7 @@ create index payout_open_id_index on payout (live, id) where completed_at is nul
 create index payout_in_progress_index on payout (bank, live) include (amount_minor)
   where status in ('SUBMITTING', 'UNKNOWN');
 create index payout_transaction_index on payout (transaction_id, id) where transaction_id is not null;
--- What arrived is returned at most once, whatever the reports of its session said.
+-- The money of a session is returned at most once, even if several reports describe the session.
 create unique index payout_unmatched_unique on payout (refunded_session_id, unmatched_bank)
   where unmatched_payment_id is not null and status not in ('FAILED', 'REJECTED', 'CANCELLED', 'EXPIRED', 'RETURNED');
 create index payout_unmatched_index on payout (refunded_session_id, unmatched_bank, id) where unmatched_payment_id is not null;
@@ -88,10 +88,11 @@ create index payout_approval_index on payout (id) where status = 'PENDING_APPROV
 create index payout_unclear_index on payout (id) where status in ('UNKNOWN', 'MANUAL_REVIEW');
 create index payout_paid_index on payout (bank, live, completed_at) where status = 'PAID';
 
--- Since when this copy of the database is the one that sends: one row. A generation begins when the database was
--- restored or failed over, or no instance sent for five minutes, as then it may be an older copy. A payout of another
--- generation may have been sent without this copy knowing, so the banks are asked first. After a restore or a failover
--- that also holds for new payouts, until `repeats_until`: callers may repeat requests that were lost.
+-- The period in which this copy of the database sends payouts: one row. A generation begins when the database was
+-- restored or failed over. It also begins when no instance has run for five minutes, because the database may then be an
+-- older copy. A payout of an earlier generation may have been sent without this copy knowing, so the banks are asked
+-- first. After a restore or a failover the banks are also asked about new payouts, until `repeats_until`, because callers
+-- may repeat requests that were lost.
 create table payout_sender (
   id int primary key,
   generation int not null,
@@ -101,14 +102,14 @@ create table payout_sender (
   began_at timestamptz(3),
   alive_at timestamptz(3),
   repeats_until timestamptz(3),
-  -- Since when payouts may have been sent that this copy does not know.
+  -- From this time on, another copy may have sent payouts that this copy does not know.
   silent_since timestamptz(3),
   constraint payout_sender_one_row check (id = 1)
 );
 insert into payout_sender (id, generation, epoch) values (1, 1, 0);
 
--- The generation that sends, and since when. Null until the sequencer has noticed a failover or a restore: nothing may
--- be sent before. A statement of the transaction that claims, so that both are about the same server.
+-- The current generation, and when it began. Null after a failover or a restore until the sequencer has noticed it;
+-- nothing may be sent before that. The statement that claims payouts calls it, so that both see the same server.
 create function payout_generation(OUT generation integer, OUT began_at timestamptz, OUT silent_since timestamptz)
   language plpgsql as $$
   declare
@@ -128,14 +129,14 @@ create function payout_generation(OUT generation integer, OUT began_at timestamp
       select * into strict sender from payout_sender for update;
       was_silent := sender.alive_at < now() - interval '5 minutes';
       is_same_cluster := (sender.system_identifier, sender.timeline) = (log.system_identifier, log.timeline);
-      -- Another instance may have begun the generation meanwhile. Before the first one nothing can have been sent.
+      -- Another instance may have begun the generation in the meantime. Nothing was sent before the first generation.
       if sender.epoch <> log.epoch or was_silent then
         update payout_sender p set epoch = log.epoch, system_identifier = log.system_identifier,
           timeline = log.timeline, alive_at = now(), began_at = now(),
           silent_since = case when was_silent or not is_same_cluster then sender.alive_at
             else coalesce(p.silent_since, sender.alive_at) end,
           generation = case when sender.alive_at is null then p.generation else p.generation + 1 end,
-          -- A failover may have lost a payout that was sent a second ago, whose caller repeats the request.
+          -- A failover may have lost a payout that was sent a second ago, and its caller may repeat the request.
           repeats_until = case when sender.epoch <> log.epoch and sender.alive_at is not null
             then now() + interval '1 day' else p.repeats_until end
         returning p.* into strict sender;
@@ -151,7 +152,7 @@ create function payout_generation(OUT generation integer, OUT began_at timestamp
     silent_since := sender.silent_since;
   end $$;
 
--- What happened to a payout, in order.
+-- The history of a payout, in order.
 create table payout_step (
   payout_id text collate "C" not null,
   number int not null,
@@ -165,7 +166,7 @@ create table payout_step (
 create trigger payout_step_append_only before delete or update or truncate on payout_step
   for each statement execute function append_only();
 
--- One movement of money of a payout. The primary key allows one posting of each kind.
+-- One ledger posting of a payout. The primary key allows one posting of each kind.
 create table payout_posting (
   payout_id text collate "C" not null,
   kind text not null,
@@ -199,7 +200,7 @@ create function payout_guard() returns trigger language plpgsql as $$
         old.fee_minor, old.duty_minor, old.bank_code, old.account_number, old.account_name, old.bank_reference,
         old.requested_by, old.transaction_id, old.unmatched_payment_id, old.unmatched_bank, old.refunded_session_id,
         old.settlement_id, old.batch_id, old.created_at)
-      -- The bank that may have been sent it is fixed.
+      -- The bank cannot change once the payout may have been sent to it.
       or (old.status in ('UNKNOWN', 'MANUAL_REVIEW', 'PAID') and new.bank is distinct from old.bank) then
       raise exception 'a requested payout cannot be changed' using errcode = 'integrity_constraint_violation';
     end if;
@@ -219,12 +220,12 @@ create function payout_guard() returns trigger language plpgsql as $$
 create trigger payout_guard before update on payout for each row execute function payout_guard();
 create trigger payout_kept before delete or truncate on payout for each statement execute function append_only();
 
--- Refuses a status without its postings at the commit.
+-- Rejects, at the commit, a status whose postings are missing.
 create function payout_posted() returns trigger language plpgsql as $$
   declare
     is_posted boolean;
   begin
-    -- A later change of the same transaction has a check of its own.
+    -- A later change in the same transaction is checked by itself.
     if not exists (select from payout where id = new.id and status = new.status) then
       return null;
     end if;
@@ -239,7 +240,7 @@ create function payout_posted() returns trigger language plpgsql as $$
       and coalesce(sum(amount_minor) filter (where p.kind = 'release'), 0)
         = case when new.status in ('FAILED', 'REJECTED', 'CANCELLED', 'EXPIRED')
           then new.amount_minor + new.fee_minor + new.duty_minor else 0 end
-      -- The money of a payment that was settled meanwhile is available.
+      -- If the refunded payment has settled since, its money is released to the available balance.
       and coalesce(bool_and(p.credit_account = case when new.source = 'pending' and exists (
           select from ledger_posting l where l.transaction_id = new.transaction_id and l.kind = 'settlement')
         then 'available' else new.source end) filter (where p.kind = 'release'), true)
@@ -266,8 +267,9 @@ create function payout_posted() returns trigger language plpgsql as $$
 create constraint trigger payout_posted after insert or update of status on payout deferrable initially deferred
   for each row execute function payout_posted();
 
--- An unmatched payment whose return is in progress, or paid, names its payout: it is neither recorded for an account nor
--- returned again. It is open again once that payout failed, was given up or was sent back.
+-- An unmatched payment names the payout that returns it while that payout is in progress or paid. During that time it can
+-- be neither recorded for an account nor returned again. It is open again once the payout fails, ends without being sent,
+-- or is sent back.
 alter table unmatched_payment
   add column payout_id text collate "C",
   drop constraint unmatched_payment_resolution,
@@ -302,13 +304,13 @@ create function unmatched_payment_guard() returns trigger language plpgsql as $$
 create trigger unmatched_payment_guard before update on unmatched_payment
   for each row execute function unmatched_payment_guard();
 
--- What a business has reserved of its balances for payouts that are not final. Held payments are in no balance.
+-- The sum that is reserved for payouts of a business that are not final. Held payments are in no balance.
 create function reserved_minor(of_business text, in_live boolean) returns numeric language sql stable as $$
   select coalesce(sum(amount_minor + fee_minor + duty_minor), 0) from payout
   where business_id = of_business and live = in_live and completed_at is null and source <> 'held' $$;
 
--- What a business requested on a day in Lagos, less what was not paid: for its limits. Returns of unmatched payments have
--- no business: its id is empty, here and in the next table.
+-- The sum that a business requested on a day in Lagos, less the payouts that were not paid. Limits are checked against it.
+-- Returns of unmatched payments have no business: their business id is empty, here and in payout_beneficiary.
 create table payout_day (
   business_id text not null,
   live boolean not null,
@@ -319,8 +321,8 @@ create table payout_day (
 );
 create index payout_day_live_day_index on payout_day (live, day);
 
--- Whom a business pays, from the first payout that needed no approval or has got it on: for the cool-down of new
--- beneficiaries.
+-- The beneficiaries of a business, from the first payout that needed no approval or was approved. The cool-down of new
+-- beneficiaries uses it.
 create table payout_beneficiary (
   business_id text not null,
   live boolean not null,
@@ -334,8 +336,8 @@ create table payout_beneficiary (
 create index payout_beneficiary_last_used_index
   on payout_beneficiary (business_id, live, last_used_at, bank_code, account_number);
 
--- What was refunded of a payment, or is reserved for refunds: never more than was credited. `pending_minor` is what refunds
--- took from the pending balance and did not give back there: settlement settles the rest.
+-- The refunds of a payment, paid or reserved; together they never exceed the credited amount. `pending_minor` is the part
+-- that refunds took from the pending balance and did not release there; a settlement settles the rest of the payment.
 create table payout_refund (
   transaction_id text collate "C" primary key,
   amount_minor bigint not null,
@@ -348,13 +350,13 @@ create table payout_refund (
 create function refunded_minor(of_transaction text) returns bigint language sql stable as $$
   select coalesce((select refunded_minor from payout_refund where transaction_id = of_transaction), 0) $$;
 
--- What refunds took of the pending money of a payment; no row: nothing. PostgreSQL expands it into the statement that
+-- The pending money of a payment that refunds took; no row: none. PostgreSQL inlines the function into the statement that
 -- joins it, so settling payments without refunds costs no calls.
 create function refunded_pending(of_transaction text) returns setof bigint language sql stable rows 1 as $$
   select pending_minor from payout_refund where transaction_id = of_transaction $$;
 
--- A refunded payment cannot be reversed: its money would leave twice. If a refund failed after the settlement, its money
--- became available, and the mirror of the settlement would lack it.
+-- A refunded payment cannot be reversed, because its money would leave twice. If a refund from the pending balance failed
+-- after the settlement, its money became available without a settlement posting, so a reversal could not mirror it.
 create function refund_guard() returns trigger language plpgsql as $$
   begin
     if exists (select from payout_refund where transaction_id = new.id and (refunded_minor > 0 or pending_minor > 0)) then
@@ -365,7 +367,8 @@ create function refund_guard() returns trigger language plpgsql as $$
 create trigger refund_guard before update of status on transaction for each row
   when (new.status = 'REVERSED' and old.status <> 'REVERSED') execute function refund_guard();
 
--- A payment that was refunded while it was pending is settled with the rest: a posting of zero, if nothing is left.
+-- A payment that was refunded while it was pending settles with the rest of its amount; the posting is zero if nothing is
+-- left.
 alter table ledger_posting drop constraint ledger_posting_amount,
   add constraint ledger_posting_amount check (amount_minor > 0 or (kind = 'settlement' and amount_minor = 0));
 create or replace function settlement_posted() returns trigger language plpgsql as $$
@@ -375,7 +378,7 @@ create or replace function settlement_posted() returns trigger language plpgsql 
     if not exists (select from added where kind in ('settlement', 'fee', 'acceptance', 'split') or kind like 'share__') then
       return null;
     end if;
-    -- A held payment is accepted once, as the primary key has it, as a whole, and only while it is successful.
+    -- A held payment is accepted as a whole, only while it is successful, and once (the primary key ensures that).
     select a.transaction_id into wrong
     from added a left join lateral (
       select t.amount_minor, t.business_id, t.live, t.status from transaction t where t.id = a.transaction_id offset 0
@@ -421,7 +424,7 @@ create or replace function settlement_posted() returns trigger language plpgsql 
     return null;
   end $$;
 
--- What is stopped: everything (scope GLOBAL, target empty), a bank or a business.
+-- A pause of all payouts (scope GLOBAL, target empty), or of the payouts of a bank or a business.
 create table payout_pause (
   scope text not null,
   target text not null,
@@ -434,7 +437,7 @@ create table payout_pause (
 );
 create index payout_pause_paused_at_scope_target_index on payout_pause (paused_at, scope, target);
 
--- The rules of a business; those of the installation have no business.
+-- The rules of a business. The rules of the installation have an empty business id.
 create table payout_policy (
   business_id text primary key,
   payout_max_minor bigint not null,
@@ -452,8 +455,8 @@ create table payout_policy (
   constraint payout_policy_settle_to check (settle_to is null or business_id <> '')
 );
 
--- Payouts that were requested together. An item waits for a bank to name its account as long as it has a `next_at`; then
--- it has a payout, or a reason why not.
+-- Payouts that were requested together. An item waits for a name enquiry as long as it has a `next_at`; after that it has
+-- either a payout or a reason why it has none.
 create table payout_batch (
   id text collate "C" primary key,
   business_id text not null,
@@ -484,7 +487,7 @@ create table payout_item (
 );
 create index payout_item_due_index on payout_item (next_at) where next_at is not null;
 
--- Completed settlements that are paid out. They are found by following the log from its present end.
+-- Completed settlements that are to be paid out. A follower of the event log finds them, from the current end of the log.
 create table settlement_payout (
   settlement_id text primary key,
   business_id text not null,
@@ -497,7 +500,7 @@ create table settlement_payout (
 create index settlement_payout_due_index on settlement_payout (next_at) where next_at is not null;
 insert into log_follower (name, position, epoch) select 'payouts', position, epoch from sequencer;
 
--- What the operator's account at a bank had when one instance last read it.
+-- The balance of the operator's account at a bank, as an instance last read it.
 create table bank_float (
   bank text not null,
   live boolean not null,
@@ -508,7 +511,7 @@ create table bank_float (
   primary key (bank, live)
 );
 
--- The transfers of payouts that the bank's list or a statement showed as paid: two for one payout are an alarm.
+-- The transfers of payouts that the bank's list or a statement showed as paid. Two transfers for one payout are an alarm.
 create table payout_listed (
   payout_id text collate "C" not null,
   session_id text not null,
@@ -517,8 +520,8 @@ create table payout_listed (
   constraint payout_listed_payout_id_foreign foreign key (payout_id) references payout (id)
 );
 
--- A difference between what a bank sent out and the payouts. `line_key` names the transfer at the bank: our reference,
--- or its session id where it has none.
+-- A difference between the transfers of a bank and the payouts. `line_key` identifies the transfer at the bank: our
+-- reference, or the session id if the line has no reference.
 create table payout_discrepancy (
   id text collate "C" primary key,
   kind text not null,
@@ -541,7 +544,7 @@ create table payout_discrepancy (
 );
 create index payout_discrepancy_open_index on payout_discrepancy (id) where resolved_at is null;
 
--- Up to when the outgoing list of each bank has been compared, and when that is due next.
+-- Up to which time the outgoing transfers of each bank have been compared, and when the next run is due.
 create table payout_reconciliation (
   bank text primary key,
   to_at timestamptz(3) not null,

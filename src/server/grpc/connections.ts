@@ -4,13 +4,13 @@ import type { PeerCertificate } from 'node:tls'
 import { addressGroup } from '../../core/addresses.ts'
 import { MINUTE_MS } from '../../core/durations.ts'
 
-/** Calls refused for a limit before their connection is closed. */
+/** The number of refused calls after which a connection is closed. */
 const REFUSALS_MAX = 100
 
 /**
- * What a client may send outside of calls: PING, SETTINGS, WINDOW_UPDATE and other frames that only
- * cause work. nghttp2 limits unacknowledged frames, not acknowledged ones, so bytes are counted at
- * the socket. Frames that belong to a call or to sent messages have an allowance of their own.
+ * How much a client may send outside of calls: PING, SETTINGS, WINDOW_UPDATE and other frames that only
+ * cause work. nghttp2 limits only frames that are not yet acknowledged, so bytes are counted at the socket. Frames that
+ * belong to a call or to sent messages have an allowance of their own.
  */
 const OVERHEAD = {
   burstBytes: 1024 * 1024,
@@ -24,7 +24,7 @@ const PREFACE_BYTES = 24
 
 /** One connection to the gRPC server. */
 export class GrpcConnection {
-  /** The client's. */
+  /** The address of the client. */
   readonly address: string
   readonly usage: Usage
   readonly #socket: Socket
@@ -33,7 +33,7 @@ export class GrpcConnection {
   #refusals = 0
   #allowedBytes = 0
   #checkedMs: number
-  /** Bytes outside of calls at the last check, and how far they exceed the allowance. */
+  /** The bytes outside of calls at the last check, and by how much they exceeded the allowance. */
   #besidesBytes = 0
   #excessBytes = 0
 
@@ -69,7 +69,7 @@ export class GrpcConnection {
   /**
    * Resets a stream that exceeds a limit; its client gets RESOURCE_EXHAUSTED.
    *
-   * @param weight how many refusals this one counts as
+   * @param weight how many refusals it counts as
    */
   refuse(stream: ServerHttp2Stream, weight = 1): void {
     stream.close(constants.NGHTTP2_ENHANCE_YOUR_CALM)
@@ -77,7 +77,7 @@ export class GrpcConnection {
     if (this.#refusals >= REFUSALS_MAX) this.#socket.destroy()
   }
 
-  /** Closes the connection if its client was silent too long, or sends too much outside of calls. */
+  /** Closes the connection if its client has sent nothing for too long, or too much outside of calls. */
   check(nowMs: number, greetingMs: number): void {
     const { bytesRead, bytesWritten } = this.#socket
     const silent = bytesRead < PREFACE_BYTES && nowMs - this.#openedMs > greetingMs
@@ -100,7 +100,7 @@ export interface ClientIdentity {
 
 /**
  * Returns the URI of a verified certificate: the only URI among its alternative names (SPIFFE,
- * X.509-SVID). Undefined if there is none or more than one.
+ * X.509-SVID). Undefined if it has no URI or several.
  */
 export function identityOf({
   subjectaltname,
@@ -114,8 +114,8 @@ export function identityOf({
 }
 
 /**
- * Node writes names as `DNS:a.example, URI:spiffe://…`, and quotes those with commas or quotes in
- * them. A parser that ignored the quotes would take a crafted DNS name for a URI.
+ * Node writes names as `DNS:a.example, URI:spiffe://…`, and quotes names that contain commas or quotes. A parser that
+ * ignored the quotes would take a crafted DNS name for a URI.
  */
 function readNames(text: string): (readonly [kind: string, name: string])[] {
   const names: (readonly [string, string])[] = []
@@ -133,9 +133,9 @@ type Session = NonNullable<ServerHttp2Stream['session']>
 
 /** The connections to one gRPC server. */
 export interface GrpcConnections {
-  /** @param address the client's, which may be behind a proxy */
+  /** @param address of the client, which may be behind a proxy */
   add(socket: Socket, identity: ClientIdentity | undefined, address: string): void
-  /** @param peer as grpc-js states it: `127.0.0.1:5000`. @returns undefined if it has closed */
+  /** @param peer as grpc-js states it: `127.0.0.1:5000`. @returns undefined if the connection has closed */
   find(peer: string): GrpcConnection | undefined
   /** The connection of an HTTP/2 session; undefined: the session belongs to another server. */
   of(session: Session): GrpcConnection | undefined
@@ -183,7 +183,7 @@ export function createGrpcConnections(limits: GrpcLimits): GrpcConnections {
   }
 }
 
-/** The usage of each address, for as long as it has connections. */
+/** The usage of each address that has connections. */
 function createAddresses(limits: GrpcLimits, all: Usage) {
   const addresses = new Map<string, { readonly usage: Usage; connections: number }>()
   return {
@@ -212,7 +212,7 @@ interface UsageLimits {
   readonly heldBytesMax: number
 }
 
-/** Counts what calls use: per connection, per address and in total, each within the next. */
+/** Counts streams and held bytes. A connection's usage also counts for its address, and that for the total. */
 class Usage {
   readonly #limits: UsageLimits
   readonly #outer: Usage | undefined
@@ -224,7 +224,7 @@ class Usage {
     this.#outer = outer
   }
 
-  /** @returns whether the stream is within every limit; it counts either way */
+  /** @returns whether the stream is within every limit; it is counted either way */
   addStream(): boolean {
     this.#streams += 1
     const fits = this.#outer?.addStream() ?? true
@@ -236,7 +236,7 @@ class Usage {
     this.#outer?.removeStream()
   }
 
-  /** @returns whether the bytes are within every limit; they count either way */
+  /** @returns whether the bytes are within every limit; they are counted either way */
   hold(bytes: number): boolean {
     this.#heldBytes += bytes
     const fits = this.#outer?.hold(bytes) ?? true
@@ -249,66 +249,46 @@ class Usage {
   }
 }
 
-/** What the gRPC server allows a client, and how long it waits. */
-export interface GrpcLimits {
-  /** The largest request message. RecordPayments takes 1,000 payments of at most some 3 KB each. */
-  readonly messageBytesMax: number
-  /** The largest request that needs no credential: health and reflection. */
-  readonly openMessageBytesMax: number
-  /** Names and values of the headers of one call, in bytes. */
-  readonly headerBytesMax: number
-  /** Calls in progress per connection, per address and in total, including event streams. */
-  readonly streamsPerConnectionMax: number
-  readonly streamsPerAddressMax: number
-  readonly streamsMax: number
-  /** Bytes held per connection, per address and in total: headers, incomplete requests. */
-  readonly heldBytesPerConnectionMax: number
-  readonly heldBytesPerAddressMax: number
-  readonly heldBytesMax: number
-  /** Until a proxy has named its client, in milliseconds. */
-  readonly proxyHeaderMs: number
-  /** Until a connection sends its first bytes, in milliseconds. */
-  readonly greetingMs: number
-  /** Until a request is complete. */
-  readonly requestMs: number
-  /** Until the client reads the response of a unary call. */
-  readonly responseMs: number
-  /** Until a subscriber reads anything of what is sent to it. */
-  readonly streamStallMs: number
-  /** The duration of a reflection stream. */
-  readonly reflectionMs: number
-  /** Between two PINGs of the server, and until their acknowledgement: finds clients that are gone. */
-  readonly keepaliveMs: number
-  readonly keepaliveTimeoutMs: number
-  /** Until a connection without a call is closed. */
-  readonly idleMs: number
-  /** The age, ±10 %, at which a connection is replaced, so that load balancers rebalance. */
-  readonly connectionAgeMs: number
-  /** For calls in progress on a connection that is replaced: longer than an event stream lasts. */
-  readonly connectionAgeGraceMs: number
-}
-
 const MIB = 1024 * 1024
-export const GRPC_LIMITS: GrpcLimits = {
+
+/** The limits and time-outs of the gRPC server. */
+export const GRPC_LIMITS = {
+  /** The largest request message. RecordPayments takes 1,000 payments of at most some 3 KB each. */
   messageBytesMax: 4 * MIB,
+  /** The largest request of the services that need no credential: health and reflection. */
   openMessageBytesMax: 4 * 1024,
+  /** Names and values of the headers of one call, in bytes. */
   headerBytesMax: 16 * 1024,
+  /** Calls in progress per connection, per address and in total, including event streams. */
   streamsPerConnectionMax: 1_000,
   streamsPerAddressMax: 10_000,
   streamsMax: 50_000,
+  /** Bytes of headers and incomplete requests that are held per connection, per address and in total. */
   heldBytesPerConnectionMax: 32 * MIB,
   heldBytesPerAddressMax: 64 * MIB,
   heldBytesMax: 256 * MIB,
+  /** How long a proxy may take to name its client. */
   proxyHeaderMs: 5_000,
+  /** How long a new connection may send nothing. */
   greetingMs: 10_000,
+  /** How long a request may take to arrive completely. */
   requestMs: 30_000,
+  /** How long a client may take to read the response of a unary call. */
   responseMs: 30_000,
+  /** How long a subscriber may read nothing while messages wait for it. */
   streamStallMs: 5 * MINUTE_MS,
+  /** The longest duration of a reflection stream. */
   reflectionMs: 5 * MINUTE_MS,
+  /** The interval of the server's PINGs, and how long it waits for an acknowledgement: finds clients that are gone. */
   keepaliveMs: 30_000,
-  // gRPC's own default. A PING waits behind the events that are already on their way.
+  // gRPC's own default. A PING waits behind events that are already being sent.
   keepaliveTimeoutMs: 20_000,
+  /** How long a connection without calls stays open. */
   idleMs: 10 * MINUTE_MS,
+  /** The age, ±10 %, at which a client has to reconnect, so that load balancers rebalance. */
   connectionAgeMs: 30 * MINUTE_MS,
+  /** How long calls in progress may continue on such a connection: longer than an event stream lasts. */
   connectionAgeGraceMs: 40 * MINUTE_MS,
 }
+
+export type GrpcLimits = Readonly<typeof GRPC_LIMITS>

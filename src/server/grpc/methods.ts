@@ -8,8 +8,7 @@ import {
   type MessageInitShape,
   toBinary,
 } from '@bufbuild/protobuf'
-import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire'
-import { AnySchema, anyPack } from '@bufbuild/protobuf/wkt'
+import { anyPack } from '@bufbuild/protobuf/wkt'
 import { type ConnectError, decodeBinaryHeader, encodeBinaryHeader } from '@connectrpc/connect'
 import {
   type handleServerStreamingCall,
@@ -21,13 +20,14 @@ import {
   type status,
 } from '@grpc/grpc-js'
 import type { Logger } from 'pino'
+import { StatusSchema } from '../../../gen/google/rpc/status_pb.ts'
 import { assert, Fault, REASONS } from '../../core/errors.ts'
 import { type CallContext, type Decoded, headersOf, type Invoker } from '../invokers.ts'
 import { toConnectError, toFault } from '../status.ts'
 import type { GrpcConnection, GrpcConnections } from './connections.ts'
 import { REQUEST_ID, type StreamWatch } from './watch-streams.ts'
 
-/** What the methods use of the server. */
+/** The parts of the server that its methods use. */
 export interface MethodHost {
   readonly requestIds: () => string
   readonly log: Logger
@@ -43,7 +43,7 @@ type StreamHandler = handleServerStreamingCall<RequestBox, Buffer>
 
 const same = (bytes: Buffer): Buffer => bytes
 
-/** A method of grpc-js that carries bytes, so that parse errors become our faults. */
+/** Defines a method for grpc-js with messages as bytes, so that we turn parse errors into Faults. */
 export function toMethodDefinition({
   service,
   method,
@@ -93,11 +93,11 @@ function unaryHandler(invoker: Invoker, host: MethodHost): UnaryHandler {
   }
 }
 
-/** The number of calls bounds responses smaller than this. */
+/** Smaller responses are not counted: the limit of calls bounds them. */
 const SMALL_RESPONSE_BYTES = 1024
 
 /**
- * Counts a response until its client has read it.
+ * Counts the bytes of a response until its client has read it.
  *
  * @throws Fault when too many bytes wait for the client
  */
@@ -165,7 +165,7 @@ export function createSharedEncoder(
     let bytes = known.get(message)
     if (bytes === undefined) {
       const encoded = toBinary(schema, message)
-      // Not from Node's buffer pool: a slice would keep the whole 64 KiB chunk alive.
+      // Allocated outside of Node's buffer pool: a slice of the pool would keep its whole 64 KiB chunk alive.
       bytes = Buffer.allocUnsafeSlow(encoded.length)
       bytes.set(encoded)
       known.set(message, bytes)
@@ -174,7 +174,7 @@ export function createSharedEncoder(
   }
 }
 
-/** Logs failures that no interceptor sees: of an open stream, or of encoding a response. */
+/** Logs failures that no interceptor sees: those of an open stream, and of encoding a response. */
 function logFailure(log: Logger, error: unknown, invoker: Invoker, requestId: string): void {
   const fault = toFault(error)
   const rpc = `/${invoker.service.typeName}/${invoker.method.name}`
@@ -187,21 +187,21 @@ type Rpc = ServerWritableStream<RequestBox, Buffer>
 
 interface SendOptions<T> {
   readonly encode: (message: T) => Buffer
-  /** Called when the source has reached its first wait, before anything is sent. */
+  /** Called before anything is sent, when the source waits for the first time. */
   readonly opened: () => void
-  /** Resets the stream of a client that reads nothing, not even the status. */
+  /** Resets the stream if the client does not even read the status. */
   readonly reset: () => void
-  /** How long the client may read nothing of what waits for it. */
+  /** How long the client may read nothing while messages wait for it. */
   readonly stallMs: number
 }
 
-/** How long the status of an aborted stream has to reach its client. */
+/** How long the status of an aborted stream may take to reach its client. */
 const LAST_STATUS_MS = 250
 
 /**
  * Sends the messages of a source, no faster than the client reads: the next message is pulled only
- * when grpc-js has room. If the call is aborted, the source returns at once, even while the source or
- * the client is being waited for.
+ * when grpc-js has room. If the call is aborted, this ends the source at once, even while it waits for the source or for
+ * the client.
  *
  * @returns the error of the source; undefined if the stream ended or was aborted
  */
@@ -278,7 +278,7 @@ function once<A extends unknown[]>(action: (...args: A) => void): (...args: A) =
   }
 }
 
-/** The bytes of a request. A box, because grpc-js keeps the request while the call is open. */
+/** The bytes of a request, in an object that can be emptied: grpc-js keeps the request while the call is open. */
 interface RequestBox {
   bytes: Buffer | undefined
 }
@@ -290,8 +290,8 @@ type PeerCall = Pick<
 > & { on(event: 'cancelled', listener: () => void): unknown }
 
 /**
- * The context of a gRPC call. A class, so that what few calls need is made only when it is read: this
- * is on the path of every call.
+ * The context of a gRPC call. Its getters create rarely used values only when they are read, because every call has a
+ * context.
  */
 class GrpcCallContext implements CallContext {
   readonly protocol = 'grpc'
@@ -306,7 +306,7 @@ class GrpcCallContext implements CallContext {
   #fault: Fault | undefined
   #open = true
 
-  /** @param connection undefined: it has closed already */
+  /** @param connection undefined if it has already closed */
   constructor(
     rpc: PeerCall,
     requestId: string,
@@ -343,13 +343,13 @@ class GrpcCallContext implements CallContext {
     return this.connection?.clientUri
   }
 
-  /** Its reason is a Fault, so that code that throws the reason gives the right status. */
+  /** The reason of the signal is a Fault, so that code that throws the reason gives the right status. */
   get signal(): AbortSignal {
     if (this.#controller === undefined) {
       this.#controller = new AbortController()
       this.#rpc.on('cancelled', () => this.#gone())
-      // A client that ends its half of the call after the deadline still reaches the handler,
-      // and grpc-js reports no cancellation any more.
+      // If a client half-closes the call after its deadline, the handler still runs, and grpc-js no longer
+      // reports a cancellation.
       if (this.#rpc.cancelled || hasPassed(this.#rpc)) this.#gone()
       if (this.#fault !== undefined) this.#controller.abort(this.#fault)
     }
@@ -411,7 +411,7 @@ function toMetadata(headers: Headers | undefined, requestId: string): Metadata {
   const metadata = new Metadata()
   headers?.forEach((value, name) => {
     if (!name.endsWith('-bin')) metadata.set(name, value)
-    // Headers join values with a comma, which base64 does not contain.
+    // `Headers` joins values with commas, which base64 does not contain.
     else for (const each of value.split(',')) metadata.add(name, toBytes(each))
   })
   metadata.set(REQUEST_ID, requestId)
@@ -441,14 +441,10 @@ function toGrpcStatus(error: unknown, requestId: string): GrpcStatus {
   return { code: failure.code as number, details: text, metadata }
 }
 
-/** `google.rpc.Status`: code = 1, message = 2, details = 3. Three fields need no generated code. */
-function encodeStatus(failure: ConnectError, text: string): Buffer {
-  const writer = new BinaryWriter().tag(1, WireType.Varint).int32(failure.code)
-  writer.tag(2, WireType.LengthDelimited).string(text)
-  for (const detail of failure.details) {
-    if (!('desc' in detail)) continue
-    const packed = anyPack(detail.desc, create(detail.desc, detail.value))
-    writer.tag(3, WireType.LengthDelimited).bytes(toBinary(AnySchema, packed))
-  }
-  return Buffer.from(writer.finish())
+function encodeStatus({ code, details }: ConnectError, message: string): Buffer {
+  const packed = details.flatMap((detail) =>
+    'desc' in detail ? anyPack(detail.desc, create(detail.desc, detail.value)) : [],
+  )
+  const encoded = create(StatusSchema, { code, message, details: packed })
+  return Buffer.from(toBinary(StatusSchema, encoded))
 }

@@ -1,21 +1,21 @@
 import { isIPv4, isIPv6, SocketAddress } from 'node:net'
 
-/** What the first bytes of a connection say. */
-export type ProxyHeader =
+/** The result of parsing the first bytes of a connection. */
+type ProxyHeader =
   | { readonly state: 'incomplete' }
   | { readonly state: 'invalid' }
   | {
       readonly state: 'complete'
-      /** The bytes of the header; what follows belongs to the client. */
+      /** The length of the header in bytes; the bytes after it come from the client. */
       readonly length: number
-      /** The client's address; undefined: the proxy speaks for itself, as in a health check. */
+      /** The client's address; undefined: the proxy itself is the client, as in a health check. */
       readonly address: string | undefined
     }
 
 /** The longest header of version 1, as the specification states it. */
 const V1_BYTES_MAX = 107
 
-/** The longest header of version 2 that is read: addresses, and what load balancers add to them. */
+/** The longest header of version 2 that is read: addresses, and the fields that load balancers add. */
 export const V2_BYTES_MAX = 4_096
 
 const V1_START = Buffer.from('PROXY ')
@@ -29,8 +29,8 @@ const INCOMPLETE: ProxyHeader = { state: 'incomplete' }
  * Parses a header of the PROXY protocol, version 1 or 2
  * (https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt).
  *
- * By hand: the libraries that wrap sockets are unmaintained, and proxy-protocol-js
- * takes an incomplete header for a wrong one, and the additions of a load balancer for data.
+ * Written by hand: the libraries that wrap sockets are unmaintained, and proxy-protocol-js rejects incomplete headers, and
+ * takes the fields that a load balancer adds for data of the client.
  */
 export function parseProxyHeader(bytes: Buffer): ProxyHeader {
   if (startsAs(bytes, V2_START)) return bytes.length < V2_FIXED_BYTES ? INCOMPLETE : parseV2(bytes)
@@ -38,7 +38,7 @@ export function parseProxyHeader(bytes: Buffer): ProxyHeader {
   return INVALID
 }
 
-/** Whether the bytes begin with the start, as far as there are any. */
+/** Whether the bytes begin with `start`, or are the beginning of it. */
 function startsAs(bytes: Buffer, start: Buffer): boolean {
   const length = Math.min(bytes.length, start.length)
   return bytes.subarray(0, length).equals(start.subarray(0, length))
@@ -62,18 +62,18 @@ function isPort(text: string): boolean {
   return /^(0|[1-9]\d{0,4})$/.test(text) && Number(text) <= 65_535
 }
 
-/** Family and transport of a version 2 header that names a client, and the bytes of its addresses. */
+/** The family and transport codes of version 2 headers that name a client, and the length of their addresses. */
 const IPV4_STREAM = { code: 0x11, addressBytes: 4, bytes: 12 } as const
 const IPV6_STREAM = { code: 0x21, addressBytes: 16, bytes: 36 } as const
 
-/** Neither names an address: the transport is unknown, or a Unix socket. */
+/** The codes without an address of a client: the transport is unknown, or a Unix socket. */
 const WITHOUT_ADDRESS: readonly number[] = [0x00, 0x31]
 
 function parseV2(bytes: Buffer): ProxyHeader {
   const [version, command] = [bytes.readUInt8(12) >> 4, bytes.readUInt8(12) & 15]
   const family = bytes.readUInt8(13)
   const length = V2_FIXED_BYTES + bytes.readUInt16BE(14)
-  // 0: the proxy itself; 1: for a client.
+  // Command 0 is a connection of the proxy itself, command 1 a connection for a client.
   if (version !== 2 || command > 1 || length > V2_BYTES_MAX) return INVALID
   if (bytes.length < length) return INCOMPLETE
   if (command === 0 || WITHOUT_ADDRESS.includes(family)) {

@@ -9,15 +9,15 @@ import {
   type ServerInterceptor,
   setLogVerbosity,
 } from '@grpc/grpc-js'
-import type { Logger } from 'pino'
+import { withTimeout } from '../../core/concurrency.ts'
 import { Fault } from '../../core/errors.ts'
-import { withTimeout } from '../../core/with-timeout.ts'
 import {
   boundConnections,
   type ConnectionLimits,
   type Connections,
   LISTEN_BACKLOG,
   listenFault,
+  type ServerOptions,
 } from '../connections.ts'
 import type { Invoker } from '../invokers.ts'
 import type { Tls } from '../tls.ts'
@@ -33,22 +33,12 @@ import { parseProxyHeader } from './proxy-header.ts'
 import { addHealth, addReflection, REFLECTION_PATHS } from './standard-services.ts'
 import { type MethodTraits, type StreamWatch, watchStreams } from './watch-streams.ts'
 
-export interface GrpcServerOptions {
+interface GrpcServerOptions extends ServerOptions {
   readonly invokers: readonly Invoker[]
-  readonly host: string
-  /** 0 picks a free one. */
-  readonly port: number
-  /** Whether other processes listen on the same port. */
-  readonly reusePort?: boolean
   readonly reflection: boolean
-  readonly requestIds: () => string
-  readonly log: Logger
-  readonly limits: ConnectionLimits
-  /** Undefined: no TLS. */
-  readonly tls?: Tls | undefined
-  /** The proxies that name their clients by the PROXY protocol; undefined: there are none. */
-  readonly proxies?: Proxies | undefined
-  /** Overrides for tests, which have neither minutes nor gigabytes. */
+  /** Whether an address is of a proxy that names its clients by the PROXY protocol; undefined: no proxies. */
+  readonly isProxy?: IsProxy | undefined
+  /** Overrides for tests: the defaults would take minutes and gigabytes. */
   readonly grpcLimits?: Partial<GrpcLimits>
 }
 
@@ -56,31 +46,31 @@ export interface GrpcServer {
   readonly port: number
   /** The number of open connections. */
   connections(): number
-  /** Reports NOT_SERVING, and goes on serving. */
+  /** Reports NOT_SERVING to health checks, and continues to serve. */
   announceStop(): void
   /**
    * Asks clients to leave (GOAWAY), refuses new calls and lets calls in progress finish. After `drainMs`
-   * it ends streams with UNAVAILABLE, and shortly after closes what is still open.
+   * it ends streams with UNAVAILABLE, and shortly after that closes the remaining connections.
    *
-   * @returns how many streams it ended, and connections that it closed with calls in progress
+   * @returns how many streams it ended, plus how many connections it closed with calls in progress
    */
   close(drainMs: number): Promise<number>
 }
 
-/** How long the status of a stream has to reach its client. */
+/** How long the status of a stream may take to reach its client. */
 const FLUSH_MS = 500
 
-/** In MiB. An HTTP/2 session that holds more accepts no new streams. */
+/** The memory limit of an HTTP/2 session. A session that uses more accepts no new streams. */
 const SESSION_MEMORY_MIB = 32
 
 /**
- * Serves the methods over gRPC, with the standard health and reflection services. By grpc-js, because it is official and
- * maintained: a stack of our own was three times as fast for a look-up, but only we would notice its flaws in HTTP/2.
+ * Serves the methods over gRPC, with the standard health and reflection services. It uses grpc-js, which is official and
+ * maintained: our own HTTP/2 code was three times as fast for a look-up, but only we would find its bugs.
  *
  * @throws Error when the server cannot listen at the address
  */
 export async function openGrpcServer(options: GrpcServerOptions): Promise<GrpcServer> {
-  // grpc-js prints headers that it cannot read, and such a header may be a key.
+  // grpc-js prints headers that it cannot parse, and such a header may contain a key.
   setLogVerbosity(logVerbosity.NONE)
   const limits = { ...GRPC_LIMITS, ...options.grpcLimits }
   const server = new Server(toServerOptions(limits))
@@ -203,9 +193,8 @@ async function drain(
 }
 
 /**
- * Sends the message and the status of a unary response in one write. Without it, grpc-js sends the
- * status only after the message has left the process: a second write, one turn of the event loop
- * later.
+ * Sends the message and the status of a unary response in one write. Without this interceptor, grpc-js sends the
+ * status in a second write, one turn of the event loop after the message.
  */
 const oneWrite: ServerInterceptor = (method, call) =>
   method.requestStream || method.responseStream
@@ -229,10 +218,7 @@ interface GrpcListenerOptions extends GrpcServerOptions {
   readonly proxyHeaderMs: number
 }
 
-/** The proxies that speak the PROXY protocol. */
-export interface Proxies {
-  readonly isTrusted: (address: string) => boolean
-}
+type IsProxy = (address: string) => boolean
 
 /**
  * Receives a connection and the client's address, with its identity if the server asks for
@@ -243,9 +229,9 @@ type Accept = (socket: Socket, identity: ClientIdentity | undefined, address: st
 interface GrpcListener {
   readonly port: number
   connections(): number
-  /** Accepts no new connections. Resolves when none is left. */
+  /** Accepts no new connections. Resolves when all connections have closed. */
   stop(): Promise<void>
-  /** Closes the connections that are left. */
+  /** Closes the remaining connections. */
   cut(): void
 }
 
@@ -256,11 +242,11 @@ interface GrpcListener {
  * @throws ConfigError when the server cannot listen at the address
  */
 async function listen(options: GrpcListenerOptions, accept: Accept): Promise<GrpcListener> {
-  const { host, port: wanted, reusePort = false, limits, tls, proxies } = options
+  const { host, port: wanted, reusePort = false, limits, tls, isProxy } = options
   const { server, connections } =
-    proxies === undefined
+    isProxy === undefined
       ? openDirect(tls, limits, accept)
-      : openProxied({ ...options, proxies }, accept)
+      : openProxied({ ...options, isProxy }, accept)
   await new Promise<void>((resolve, reject) => {
     server.once('error', (error) => reject(listenFault('GRPC_PORT', options, error)))
     server.listen({ host, port: wanted, reusePort, backlog: LISTEN_BACKLOG }, () => resolve())
@@ -289,14 +275,14 @@ function openDirect(tls: Tls | undefined, limits: ConnectionLimits, accept: Acce
 }
 
 /**
- * Accepts connections of trusted proxies, which begin with a header of the PROXY protocol, and those
- * of other peers, which speak for themselves: their bytes are not searched for a header.
+ * Accepts connections of trusted proxies, which begin with a header of the PROXY protocol, and direct connections of other
+ * peers, in which no header is looked for.
  */
 function openProxied(
-  { tls, limits, proxies, proxyHeaderMs }: GrpcListenerOptions & { readonly proxies: Proxies },
+  { tls, limits, isProxy, proxyHeaderMs }: GrpcListenerOptions & { readonly isProxy: IsProxy },
   accept: Accept,
 ): Opened {
-  /** The clients of proxies, by the proxy's end of the connection. */
+  /** The addresses of clients behind proxies, by the proxy's address and port. */
   const clients = new Map<string, string>()
   const secure =
     tls &&
@@ -317,7 +303,7 @@ function openProxied(
   }
   const server = createServer(SOCKET, (socket) => {
     const { remoteAddress = '' } = socket
-    if (!proxies.isTrusted(remoteAddress)) take(socket, remoteAddress)
+    if (!isProxy(remoteAddress)) take(socket, remoteAddress)
     else readProxyHeader(socket, proxyHeaderMs, (address) => take(socket, address))
   })
   const connections = boundConnections(server, limits, false)
@@ -334,11 +320,11 @@ function createSecure(
 ): NetServer {
   const options = { ...SOCKET, ALPNProtocols: ['h2'], handshakeTimeout: HANDSHAKE_MS }
   const server = createTlsServer({ ...tls.mutual(), ...options }, (socket) => {
-    // Errors before an HTTP/2 session listens are ignored.
+    // Ignores errors until an HTTP/2 session handles them.
     socket.on('error', () => undefined)
     // Once per connection: parsing a certificate takes as long as handling a call.
     const identity = socket.authorized ? identityOf(socket.getPeerCertificate()) : undefined
-    // A client without ALPN is assumed to speak HTTP/2, as without TLS.
+    // A client without ALPN is assumed to use HTTP/2, as on a connection without TLS.
     take(socket, identity)
   })
   server.on('tlsClientError', (_error, socket) => socket.destroy())
@@ -347,8 +333,8 @@ function createSecure(
 }
 
 /**
- * Reads the header of the PROXY protocol from a new connection, and leaves what follows on the
- * socket. A connection whose header is wrong, or not complete in time, is closed.
+ * Reads the header of the PROXY protocol from a new connection, and leaves the bytes after it on the
+ * socket. Closes the connection if the header is invalid, or not complete in time.
  *
  * @param done called with the client's address, at most once, and not for a closed connection
  */
@@ -377,7 +363,7 @@ function readProxyHeader(socket: Socket, timeoutMs: number, done: (address: stri
     if (rest.length > 0) socket.unshift(rest)
     done(header.address ?? own)
   }
-  // Errors before an HTTP/2 or TLS session listens are ignored.
+  // Ignores errors until an HTTP/2 or TLS session handles them.
   socket.on('error', () => undefined)
   socket.on('readable', read)
   socket.on('close', stop)

@@ -16,14 +16,14 @@ import {
 import { ReflectionService } from '@grpc/reflection'
 import { HealthImplementation } from 'grpc-health-check'
 
-/** The maximum of health watches, which need no credential. */
+/** The most health watches at once; they need no credential. */
 const WATCHES_MAX = 1_000
 
 /** `grpc.health.v1.Health`, for the whole server and for every service. */
-export interface Health {
+interface Health {
   /** Reports NOT_SERVING. */
   announceStop(): void
-  /** Ends the watches, which would keep the server open. */
+  /** Ends the watches, which would delay the close of the server. */
   endWatches(): void
 }
 
@@ -70,19 +70,15 @@ export function addHealth(
 }
 
 /**
- * Bounds the requests of a service that needs no credential: a stranger's request stays in memory
- * while its call is open.
+ * Bounds the size of requests to a service that needs no credential: each request stays in memory while its call is open.
  */
-export function boundRequests(
-  definition: ServiceDefinition,
-  messageBytesMax: number,
-): ServiceDefinition {
+function boundRequests(definition: ServiceDefinition, messageBytesMax: number): ServiceDefinition {
   const entries = Object.entries(definition).map(([name, method]) => [
     name,
     {
       ...method,
       requestDeserialize: (bytes: Buffer) => {
-        // A compressed message is longer than what arrived over the network.
+        // Checked after decompression: a few compressed bytes can expand to a large message.
         if (bytes.length > messageBytesMax) throw new Error('The request is too large')
         return method.requestDeserialize(bytes)
       },
@@ -94,17 +90,17 @@ export function boundRequests(
 type Definitions = ConstructorParameters<typeof ReflectionService>[0]
 type Reflection = ServerDuplexStream<unknown, unknown>
 
-/** The maximum of reflection streams, which need no credential: each can have responses waiting. */
+/** The most reflection streams at once: they need no credential, and each can have responses waiting. */
 const STREAMS_MAX = 100
 
-/** The paths of reflection: its two versions differ only in name. */
+/** The paths of the reflection service, whose two versions differ only in their names. */
 export const REFLECTION_PATHS = ['v1', 'v1alpha'].map(
   (version) => `/grpc.reflection.${version}.ServerReflection/ServerReflectionInfo`,
 )
 
 /**
- * Serves the descriptors to tools such as `buf curl` and grpcurl. They are indexed when the first of them asks: that
- * takes a third of the CPU time of a start.
+ * Serves the descriptors to tools such as `buf curl` and grpcurl. The first request indexes them, because that takes a
+ * third of the CPU time of a start.
  */
 export function addReflection(
   server: Server,
@@ -134,7 +130,7 @@ interface ReflectionVersion {
   readonly implementation: UntypedServiceImplementation
 }
 
-/** The versions of reflection, over the descriptors of files. */
+/** Creates both versions of the reflection service for the descriptors of files. */
 function versionsOf(files: readonly Buffer[], services: string[]): ReflectionVersion[] {
   // The package reads only the descriptors of a definition.
   const definition = { fileDescriptorProtos: files } as unknown as Definitions[string]
@@ -196,7 +192,7 @@ function healthFile(): Buffer {
   return Buffer.from(toBinary(FileDescriptorProtoSchema, file))
 }
 
-/** The package responds without back-pressure; here a client must read before it may ask more. */
+/** Adds back-pressure to the package: a client has to read its responses before it can ask for more. */
 function bounded(
   name: string,
   respond: (name: string, stream: Reflection) => void,

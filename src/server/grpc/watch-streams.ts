@@ -6,10 +6,10 @@ import type { GrpcConnection, GrpcConnections, GrpcLimits } from './connections.
 /** The header with the request id, which every response has. */
 export const REQUEST_ID = 'x-request-id'
 
-/** What is known of a method before a call reaches grpc-js's handler. */
+/** The properties of a method that are needed before grpc-js handles the call. */
 export interface MethodTraits {
   readonly kind: 'unary' | 'stream' | 'reflection'
-  /** Whether it needs no credential. */
+  /** Whether the method needs no credential. */
   readonly open: boolean
 }
 
@@ -27,16 +27,16 @@ interface Created {
   readonly headers: IncomingHttpHeaders
 }
 
-/** Headers that grpc-js repeats in error texts, and how much of them it may repeat. */
+/** The headers that grpc-js quotes in error texts, and the most characters that it may quote. */
 const REPEATED = [':path', 'grpc-timeout', 'grpc-encoding']
 const REPEATED_CHARACTERS_MAX = 200
 
 const CHECK_MS = 1_000
 
-/** Large headers are in memory before they can be refused, and HPACK makes them cheap to send. */
+/** Refusing large headers counts more: they are in memory before we see them, and HPACK makes them cheap to send. */
 const LARGE_HEADERS_WEIGHT = 20
 
-/** Unknown paths get UNIMPLEMENTED at once. */
+/** The traits of an unknown path, which gets UNIMPLEMENTED at once. */
 const UNKNOWN: MethodTraits = { kind: 'unary', open: true }
 
 interface OpenStream {
@@ -50,11 +50,11 @@ interface OpenStream {
 }
 
 /**
- * Bounds what clients make the server hold, whatever their flow-control windows are: streams, headers,
- * incomplete requests, and responses that they do not read. grpc-js reports a call only when its
- * request is complete, so this watches the HTTP/2 streams below it.
+ * Bounds the memory that clients can make the server hold, whatever their flow-control windows are: streams, headers,
+ * incomplete requests, and unread responses. grpc-js reports a call only when its request is complete, so this watches
+ * the HTTP/2 streams below grpc-js.
  *
- * @param traits by path
+ * @param traits the traits of each method, by path
  */
 export function watchStreams(
   connections: GrpcConnections,
@@ -86,10 +86,10 @@ export function watchStreams(
     })
     connection.streamOpened()
     const fits = usage.addStream()
-    // Headers count, and are never refused here: large requests must not block other callers.
+    // Headers are counted but not refused by this limit: large requests of one caller must not block others.
     usage.hold(headerBytes)
     if (isCompressed(headers)) watchCompressed(each, limits)
-    // Deferred until grpc-js has the stream: it cannot handle one that is closed.
+    // Deferred until grpc-js has the stream, because grpc-js cannot handle a stream that is already closed.
     if (headerBytes > limits.headerBytesMax)
       queueMicrotask(() => connection.refuse(stream, LARGE_HEADERS_WEIGHT))
     else if (!fits) queueMicrotask(() => connection.refuse(stream))
@@ -117,7 +117,7 @@ export function watchStreams(
   }
 }
 
-/** Otherwise a few bytes of a compressed header would cause a large error text. */
+/** Shortens headers that grpc-js quotes: a few bytes of a compressed header would otherwise cause a large error text. */
 function adjust(headers: IncomingHttpHeaders): void {
   for (const name of REPEATED) {
     const value = headers[name]
@@ -125,7 +125,7 @@ function adjust(headers: IncomingHttpHeaders): void {
       headers[name] = value.slice(0, REPEATED_CHARACTERS_MAX)
     }
   }
-  // grpc-js takes a deadline of more than 24 days for one that has passed.
+  // grpc-js treats a deadline of more than 24 days as already passed.
   if (headers['grpc-timeout'] !== undefined) boundTimeouts(headers)
 }
 
@@ -147,12 +147,12 @@ function isCompressed({ 'grpc-encoding': encoding }: IncomingHttpHeaders): boole
 /** The maximum expansion of deflate, in bytes per byte. */
 const EXPANSION_MAX = 1032
 
-/** How long an expansion may go on after its call has ended: it cannot be stopped. */
+/** How long the expansion of a message can continue after its call has ended; it cannot be stopped. */
 const EXPANSION_MS = 5_000
 
 /**
- * Counts what a compressed request may expand to: grpc-js expands it before the caller is
- * authenticated. This listens before grpc-js, which ignores refused streams.
+ * Counts the largest size to which a compressed request can expand, because grpc-js expands it before the caller is
+ * authenticated. It handles the stream before grpc-js, which ignores refused streams.
  */
 function watchCompressed({ stream, connection }: OpenStream, limits: GrpcLimits): void {
   const { usage } = connection
@@ -172,7 +172,7 @@ function watchCompressed({ stream, connection }: OpenStream, limits: GrpcLimits)
   })
 }
 
-/** Watches the body of each request that is not complete in the turn in which it began: few are. */
+/** Watches the bodies of the few requests that are not complete within the turn of the event loop in which they began. */
 function createBodyWatch(limits: GrpcLimits): (each: OpenStream) => void {
   let fresh: OpenStream[] = []
   const watchFresh = (): void => {

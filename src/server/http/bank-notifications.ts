@@ -3,20 +3,20 @@ import { Fault } from '../../core/errors.ts'
 import { inRequest } from '../../core/tracing.ts'
 import { BODY_BYTES_MAX, keepBytes, sendFault } from './gateway.ts'
 
-/** Handles the banks' notifications; the HTTP server passes them on. */
+/** Handles the notifications of banks that the HTTP server receives. */
 export interface NotificationReceiver<Bank> {
-  /** @returns undefined when no such bank is served */
+  /** @returns undefined if no such bank is configured */
   bankOf(pathName: string): Bank | undefined
   /** Whether the bank may send notifications from an address. */
   allows(bank: Bank, address: string): boolean
-  /** Responds in the bank's format. It does not throw. */
+  /** Processes a notification and responds in the bank's format. Does not throw. */
   receive(
     bank: Bank,
     notification: {
-      /** By lower-case name. */
+      /** The headers by lower-case name. */
       readonly headers: Readonly<Record<string, string | undefined>>
       readonly rawBody: Buffer
-      /** The last segment of the path; empty without one. */
+      /** The secret at the end of the path; empty if the path has none. */
       readonly pathSecret: string
     },
   ): Promise<{ readonly status: number; readonly contentType: string; readonly body: string }>
@@ -33,7 +33,7 @@ export async function registerBankNotifications<Bank>(
 ): Promise<void> {
   await app.register(async (scope) => {
     keepBytes(scope, BODY_BYTES_MAX)
-    // Before the body is read, so that a caller that is not the bank learns nothing.
+    // Refused before the body is read, so that a caller other than the bank learns nothing.
     scope.addHook<Route>('onRequest', async (request, reply) => {
       const fault = refusal(receiver, request)
       if (fault) await reply.send(sendFault(reply, fault))

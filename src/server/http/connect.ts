@@ -33,13 +33,13 @@ import { toConnectError, toFault } from '../status.ts'
 import { BODY_BYTES_MAX, hasEncoding } from './gateway.ts'
 import { errorHeaders, malformedRequest, rateLimitHeaders, toErrorResponse } from './responses.ts'
 
-/** The largest message with a token: a batch of 1,000 payments has room. */
+/** The largest message of a call with a token: large enough for a batch of 1,000 payments. */
 const TOKEN_BYTES_MAX = 4 * 1024 * 1024
 
 const UTF8 = new TextDecoder('utf-8', { fatal: true })
 
-/** Returns the secret of the session that a request belongs to; undefined: it belongs to none. */
-export type SessionOf = (request: FastifyRequest) => string | undefined
+/** Returns the session secret in the cookie of a request; undefined if the request has no session. */
+type SessionOf = (request: FastifyRequest) => string | undefined
 
 /** Serves every method over Connect and gRPC-Web. */
 export async function registerConnect(
@@ -49,7 +49,7 @@ export async function registerConnect(
 ): Promise<void> {
   const forBusinesses = (invoker: Invoker) => readPolicy(invoker.method).credential === 'secret key'
   await app.register(async (scope) => {
-    // The library parses it as a URL, and prints an error when it cannot.
+    // The library parses the Host header as part of a URL, and prints an error if it cannot.
     scope.addHook('onRequest', (request, _reply, done) => {
       const { host } = request.headers
       boundTimeouts(request.raw.headers)
@@ -80,10 +80,10 @@ async function registerMethods(
         address: request.ip,
         requestId: request.id,
         session: sessionOf(request),
-        // A caller that does not read cannot be sent an error.
+        // No error can be sent to a caller that does not read its response.
         abort: () => request.socket.destroy(),
       }),
-    // The call begins here, before the body is read. It gets the message once the caller is known.
+    // The call begins here, before the body is read. It gets its message after the caller is authenticated.
     requestGate: async (handler) => {
       const invoker = byMethod.get(handler.method)
       assert(invoker, 'every routed method has an invoker')
@@ -100,8 +100,8 @@ async function registerMethods(
 }
 
 /**
- * Connect decodes every JSON message of a method with this decoder, whatever its framing or compression, so that
- * all of them are checked here. Its types do not show the option; a test notices if it goes.
+ * Connect decodes every JSON message of a method with this decoder, whatever its framing or compression, so all of them are
+ * checked here. The types of Connect do not declare the option; a test fails if Connect stops using it.
  */
 function jsonOptions(method: DescMethod) {
   const findUnknown = compileFindUnknown(method)
@@ -110,7 +110,7 @@ function jsonOptions(method: DescMethod) {
     refuseRepeatedKeys(text)
     const body: unknown = JSON.parse(text)
     const faults = typeof body === 'object' && body !== null ? [...findUnknown(body)] : []
-    // Bytes that are UTF-8 have surrogates only as escapes.
+    // Valid UTF-8 can contain surrogates only as JSON escapes.
     if (/\\u[dD][89a-fA-F]/.test(text)) findHalfPairs(body, '', faults)
     if (faults.length > 0) throw invalidFields(faults)
     return text
@@ -121,7 +121,7 @@ function jsonOptions(method: DescMethod) {
 /** How many texts with half of a surrogate pair an error names. */
 const HALF_PAIRS_MAX = 20
 
-/** The parser would refuse these without a field. Adds a fault for each text of a JSON value that is no Unicode. */
+/** Adds a fault for each string that has half of a surrogate pair; the parser's own error would name no field. */
 function findHalfPairs(value: unknown, path: string, faults: FieldFault[]): void {
   if (faults.length >= HALF_PAIRS_MAX) return
   if (typeof value === 'string' && !value.isWellFormed()) {
@@ -136,7 +136,7 @@ function findHalfPairs(value: unknown, path: string, faults: FieldFault[]): void
 
 function routes(router: ConnectRouter, invokers: readonly Invoker[]): void {
   for (const { method } of invokers) {
-    // The router asks each method again which protocols it has.
+    // The router determines the protocols again for each method, so `grpc: false` has to be repeated here.
     const options = { grpc: false, jsonOptions: jsonOptions(method) }
     router.rpc(method, adapt(method) as MethodImpl<typeof method>, options)
   }
@@ -173,12 +173,12 @@ function responseOf(message: Message, context: HandlerContext) {
   return admission.response
 }
 
-/** Bodies that Connect decompresses as a whole; other protocols compress message by message. */
+/** The content types whose bodies Connect decompresses as a whole; the other protocols compress each message. */
 const COMPRESSED_WHOLE = /^application\/(json|proto)\b/i
 
 /**
- * Makes a handler of Connect refuse in our words where it would respond with a bare status, and a body
- * that is too large with 413 where it would with 429, which asks clients to try again.
+ * Makes a handler of Connect respond with our error envelope where it would respond with a bare status, and with 413 to a
+ * body that is too large: Connect would respond with 429, which asks clients to try again.
  */
 function restateRefusals(handler: UniversalHandler): UniversalHandler {
   const methods = handler.allowedMethods.join(', ')
@@ -225,9 +225,9 @@ function respond(
   }
 }
 
-/** A call that has begun before its message was read. */
+/** A call that begins before its message is read. */
 interface Admission {
-  /** Resolves when the call needs its message. Rejects with the error of a call that is refused. */
+  /** Resolves when the call needs its message. Rejects with the error if the call is refused. */
   readonly admitted: Promise<void>
   /** Passes the message to the call. */
   give(message: Message): void
@@ -235,15 +235,15 @@ interface Admission {
   readonly response: Promise<UnaryResponse | StreamResponse>
   toError(error: unknown): ConnectError
   readonly context: CallContext
-  /** Whether the body was larger than it may be. */
+  /** Whether the body exceeded its limit. */
   isTooLarge(): boolean
 }
 
-/** The other end of a call. */
+/** The caller's side of a call. */
 type Peer = Pick<CallContext, 'address' | 'requestId' | 'session'> &
   Required<Pick<CallContext, 'abort'>>
 
-/** The other end of an HTTP request. */
+/** The caller's side of the HTTP request, for the handlers of Connect. */
 const peerKey = createContextKey<Peer>({
   address: '',
   requestId: '',
@@ -252,7 +252,7 @@ const peerKey = createContextKey<Peer>({
 
 const admissionKey = createContextKey<Admission | undefined>(undefined)
 
-/** What a call is begun with. */
+/** The arguments of `admit`. */
 interface Arrival {
   readonly invoker: Invoker
   readonly handler: HandlerContext
@@ -262,8 +262,8 @@ interface Arrival {
 }
 
 /**
- * Begins a call: the caller is authenticated before a byte of the body is read. An error of Connect
- * about the body gets the details that all our errors have.
+ * Begins a call: the caller is authenticated before a byte of the body is read. Errors of Connect
+ * about the body get the details that all our errors have.
  */
 function admit({ invoker, handler, peer, bytesMax }: Arrival): Admission {
   const admitted = Promise.withResolvers<void>()
@@ -323,7 +323,7 @@ function admit({ invoker, handler, peer, bytesMax }: Arrival): Admission {
   }
 }
 
-/** Why no message was read. */
+/** Returns the fault that explains why the message could not be read. */
 function toUnreadable(reason: unknown, { method }: Invoker, bytesMax: number): Fault {
   if (!(reason instanceof ConnectError)) {
     return new Fault('cancelled', 'The caller disconnected', { cause: reason })
@@ -343,7 +343,7 @@ function toUnreadable(reason: unknown, { method }: Invoker, bytesMax: number): F
   }
 }
 
-/** Where a parser of JSON found the fault. The rest of its text would quote what it could not read. */
+/** The position of a fault in a JSON parser's error text. The rest of that text would quote the request. */
 function placeIn(text: string): string {
   const field = /cannot decode field (?:\w+\.)*(\w+) from JSON/.exec(text)?.[1]
   if (field !== undefined) return `: see the field ${field}`
@@ -351,7 +351,7 @@ function placeIn(text: string): string {
   return line === undefined ? '' : `: see line ${line}, column ${column}`
 }
 
-/** Puts a fault into Connect's own error, which the caller gets: its text would quote what it could not read. */
+/** Copies a fault into Connect's own error, which the caller gets: its text would quote the request. */
 function restate(reason: unknown, fault: Fault, requestId: string): void {
   if (!(reason instanceof ConnectError)) return
   const { code, details, rawMessage } = toConnectError(fault, requestId)

@@ -6,7 +6,7 @@ import type { AuthenticateSession } from '../../auth/sessions/authenticate-sessi
 import type { OpenedSession, SignOut } from '../../auth/sessions/open-session.ts'
 import type { SignIn, SignInCredential } from '../../auth/sessions/sign-in.ts'
 import { FLOW_MS, type OidcFailure, type SignInUser } from '../../auth/sessions/sign-in-user.ts'
-import { idIn, tokenIdOf } from '../../auth/tokens/token-secret.ts'
+import { idIn } from '../../auth/token-secret.ts'
 import type { Clock } from '../../core/clock.ts'
 import { Fault, invalidFields } from '../../core/errors.ts'
 import { createLogRefusal, sampleByAddress } from '../interceptors/observation.ts'
@@ -14,7 +14,7 @@ import { limitFailures } from '../interceptors/rate-limit.ts'
 import { parseBody } from '../json.ts'
 import { hasEncoding, keepBytes } from './gateway.ts'
 
-/** What signing in and out of the console needs. */
+/** The dependencies of signing in to the console and out of it. */
 export interface ConsoleSessions {
   readonly ownOrigin: OwnOrigin
   readonly signIn: SignIn
@@ -27,13 +27,13 @@ export interface ConsoleSessions {
   readonly oidc: ConsoleOidc | undefined
 }
 
-/** The largest body: a token has at most 200 characters. */
+/** The largest body in bytes; a token has at most 200 characters. */
 const BODY_BYTES_MAX = 4_096
 
 /** The longest credential. */
 const CREDENTIAL_CHARS_MAX = 512
 
-/** Signing in to the console and out of it, under `/console`. */
+/** Registers the routes under `/console` that sign in and out. */
 export async function registerConsoleSessions(
   app: FastifyInstance,
   options: ConsoleSessions,
@@ -78,11 +78,12 @@ export async function registerConsoleSessions(
   })
 }
 
-/** Signing in is refused to other sites too: one could sign a browser in as its own user. */
+/** Other sites cannot sign in either: an attacker's page could sign a browser in as the attacker's user. */
 function requireOwnOrigin(request: FastifyRequest, ownOrigin: OwnOrigin): string {
   const origin = ownOrigin.of(request)
   if (origin !== undefined) return origin
-  const text = 'Only the pages of the console may sign in and out: the Origin header is another one'
+  const text =
+    'Only the pages of the console may sign in and out: the Origin header names another site'
   throw new Fault('permission_denied', text)
 }
 
@@ -102,7 +103,7 @@ async function exchange(
 }
 
 function formOf(credential: string) {
-  const id = tokenIdOf(credential) ?? idIn('sic', credential) ?? idIn('plk', credential)
+  const id = idIn('tok', credential) ?? idIn('sic', credential) ?? idIn('plk', credential)
   return id === undefined ? 'malformed' : 'well-formed'
 }
 
@@ -125,7 +126,7 @@ function isCredential(value: unknown): value is string {
   return typeof value === 'string' && value !== '' && value.length <= CREDENTIAL_CHARS_MAX
 }
 
-/** Sets the cookie of a new session, and ends the one that the browser had: neither continues the other. */
+/** Sets the cookie of a new session, and ends the session that the browser had before. */
 async function replaceSession(
   options: ConsoleSessions,
   request: FastifyRequest,
@@ -148,20 +149,20 @@ async function endSession(
   authenticateSession.forget(secret)
 }
 
-/** What is read of a request: its Host, and whether it came over https, as trusted proxies state both. */
+/** The parts of a request that are read: its Host and protocol, as trusted proxies state them. */
 type Arrival = Pick<FastifyRequest, 'headers' | 'host' | 'protocol'>
 
-/** Separates requests of the console's own pages from requests of other sites. */
+/** Distinguishes requests of the console's own pages from requests of other sites. */
 interface OwnOrigin {
-  /** The origin of a request by one of our own pages; undefined: another site may have caused it. */
+  /** The origin of a request by one of our own pages; undefined if another site may have caused it. */
   of(request: Arrival): string | undefined
   /** The origin that a request is addressed to, even if another site caused it. */
   addressed(request: Arrival): string
 }
 
 /**
- * A browser states the origin of the page that caused a request, in `Origin` or, where it leaves that
- * out, `Sec-Fetch-Site`; pages cannot set either. A request with neither did not come from a page.
+ * A browser states the origin of the page that caused a request in `Origin`, or, if it omits `Origin`, in
+ * `Sec-Fetch-Site`. Pages can set neither header. A request without both did not come from a page.
  *
  * @param publicUrl PUBLIC_URL, for proxies that state neither host nor protocol; undefined: not set
  */
@@ -185,18 +186,18 @@ export function createOwnOrigin(publicUrl: URL | undefined): OwnOrigin {
 }
 
 /** The attributes of a cookie: scripts cannot read it, and other sites' requests do not carry it. */
-export const COOKIE_OPTIONS = { path: '/', httpOnly: true, sameSite: 'strict' } as const
+const COOKIE_OPTIONS = { path: '/', httpOnly: true, sameSite: 'strict' } as const
 
 /** The cookie of a session, by the origin of the console. */
 function sessionCookie(origin: string): { name: string; options: CookieSerializeOptions } {
-  // With the prefix, a browser takes the cookie only over https, from this host itself. It keeps no
-  // such cookie over http, which development on one machine uses.
+  // With the prefix `__Host-`, a browser accepts the cookie only over https and from this host. Development on one machine
+  // uses http, where browsers refuse such a cookie.
   const secure = origin.startsWith('https:')
   const name = secure ? '__Host-inflow-session' : 'inflow-session'
   return { name, options: { ...COOKIE_OPTIONS, secure } }
 }
 
-/** Returns the secret in the cookie of a request by one of our own pages; undefined: there is none. */
+/** Returns the secret in the cookie of a request by one of our own pages; undefined if there is none. */
 export function sessionSecretOf(request: Arrival, own: OwnOrigin): string | undefined {
   const { cookie } = request.headers
   if (cookie === undefined) return undefined
@@ -204,11 +205,11 @@ export function sessionSecretOf(request: Arrival, own: OwnOrigin): string | unde
   return origin === undefined ? undefined : fastifyCookie.parse(cookie)[sessionCookie(origin).name]
 }
 
-/** The OpenID Connect provider, as the console shows it. */
+/** Sign-in through an OpenID Connect provider. */
 export interface ConsoleOidc extends SignInUser {
-  /** What the button says. */
+  /** The name of the provider on the sign-in button. */
   readonly name: string
-  /** Where the browser knows the console: PUBLIC_URL. */
+  /** PUBLIC_URL: the address of the console in the browser. */
   readonly publicUrl: URL
 }
 
@@ -224,13 +225,13 @@ interface Options {
   ) => Promise<void>
 }
 
-/** Why the sign-in page is shown again, in its fragment: `/console/sign-in#error=oidc_denied`. */
+/** The error that the sign-in page gets in its fragment: `/console/sign-in#error=oidc_denied`. */
 type SignInError = OidcFailure | 'oidc_unavailable' | 'rate_limited'
 
-/** What counts like a wrong token: each may have cost a request to the provider, and anyone can cause it. */
+/** The errors that count like a wrong token: anyone can cause them, and each may cost a request to the provider. */
 const WRONG: ReadonlySet<SignInError> = new Set(['oidc_expired', 'oidc_failed'])
 
-/** `GET /console/oidc` sends the browser to the provider, and `/console/oidc/callback` signs its user in. */
+/** `GET /console/oidc` redirects the browser to the provider, and `/console/oidc/callback` signs the user in. */
 function registerConsoleOidc(
   scope: FastifyInstance,
   oidc: ConsoleOidc,
@@ -259,7 +260,7 @@ function registerConsoleOidc(
     reply.clearCookie(cookie.name, cookie.options)
     const source = { address: request.ip, requestId: request.id }
     try {
-      // The provider is asked at most as often as an address may try wrong tokens.
+      // An address can cause requests to the provider at most as often as it can try wrong tokens.
       limitFailures(
         limits,
         clock,
@@ -278,7 +279,7 @@ function registerConsoleOidc(
   })
 }
 
-/** Lax, as the browser comes back from another site. */
+/** `SameSite=Lax`, because the browser returns from another site. */
 function flowCookie(origin: string) {
   const secure = origin.startsWith('https:')
   const options = { ...COOKIE_OPTIONS, sameSite: 'lax', secure, maxAge: FLOW_MS / 1_000 } as const

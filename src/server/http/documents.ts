@@ -10,7 +10,7 @@ import { Fault } from '../../core/errors.ts'
 
 const ROOT = join(import.meta.dirname, '../../..')
 
-/** Where `npm run build:docs` puts the reference and the guides. */
+/** The folder into which `npm run build:docs` writes the reference and the guides. */
 const DOCS = join(ROOT, 'dist/docs')
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -21,11 +21,11 @@ const TYPES: Readonly<Record<string, string>> = {
   '.yaml': 'application/yaml; charset=utf-8',
 }
 
-/** Pages load their own files, and nothing else. `data:` is the empty icon. */
+/** Pages can load only files of this server. `data:` allows the empty icon. */
 const POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-/** Scalar, which shows the reference, writes its styles into the page. */
+/** Scalar, which renders the reference, uses inline styles. */
 const REFERENCE_POLICY = POLICY.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'")
 
 const QUALITY = { params: { [constants.BROTLI_PARAM_QUALITY]: 9 } }
@@ -36,8 +36,8 @@ interface Document {
 }
 
 /**
- * Serves what readers need: the description of the REST API as `/openapi.json` and `/openapi.yaml`, and the
- * reference and the guides as `/docs` and `/docs/<name>`.
+ * Serves the OpenAPI description of the REST API as `/openapi.json` and `/openapi.yaml`, and the reference and the guides as
+ * `/docs` and `/docs/<name>`.
  */
 export async function registerDocuments(app: FastifyInstance): Promise<void> {
   for (const name of ['openapi.json', 'openapi.yaml'])
@@ -59,10 +59,10 @@ function registerDocument(app: FastifyInstance, path: string, file: string): voi
   if (type === undefined) return
   let document: Promise<Document> | undefined
   app.get(path, async (request, reply) => {
-    // Few services are asked for them: they are read and compressed at the first request.
+    // Read and compressed at the first request, because few services are asked for these documents.
     document ??= load(file)
     const { etag, bodies } = await document
-    // It is the same for everybody, and changes only with the version of the service.
+    // A document is the same for all callers, and changes only with the version of the service.
     reply.headers({ etag, 'cache-control': 'public, no-cache', vary: 'accept-encoding' })
     if (type.startsWith('text/html'))
       reply.header('content-security-policy', path === '/docs' ? REFERENCE_POLICY : POLICY)
@@ -80,16 +80,16 @@ async function load(path: string): Promise<Document> {
   return { etag, bodies: { identity, br, gzip: await promisify(gzip)(identity) } }
 }
 
-/** Whether an If-None-Match header names a tag; a proxy that compresses weakens it (`W/`). */
+/** Whether an If-None-Match header contains a tag, which a compressing proxy may have made weak (`W/`). */
 function namesTag(header: string | undefined, etag: string): boolean {
   return (header ?? '').split(',').some((tag) => ['*', etag, `W/${etag}`].includes(tag.trim()))
 }
 
-/** How the bytes of a response are coded. */
+/** A content coding of a response. */
 type Coding = 'identity' | 'gzip' | 'br'
 
-/** The best coding that a client accepts. @param accepted its Accept-Encoding header */
-export function codingOf(accepted: string | string[] | undefined): Coding {
+/** The best coding that a client accepts. @param accepted the Accept-Encoding header */
+function codingOf(accepted: string | string[] | undefined): Coding {
   const codings = String(accepted ?? '')
     .split(',')
     .map((each) => each.trim())
@@ -97,36 +97,36 @@ export function codingOf(accepted: string | string[] | undefined): Coding {
   return codings.includes('gzip') ? 'gzip' : 'identity'
 }
 
-/** Where `npm run build:console` puts it. */
+/** The folder into which `npm run build:console` writes the console. */
 const CONSOLE = join(ROOT, 'dist/console')
 
-/** Whether there is a console: `npm ci --omit=dev` makes none. */
+/** Whether the console is built: `npm ci --omit=dev` does not build it. */
 export const isConsoleBuilt = (): boolean => existsSync(join(CONSOLE, 'index.html'))
 
-/** The console has forms, and the logo of portals. */
+/** The policy of the console, which also has forms and shows the logo of portals. */
 const CONSOLE_POLICY = POLICY.replace("form-action 'none'", "form-action 'self'").replace(
   'img-src data:',
   "img-src 'self' data:",
 )
 
-/** Where the logo of portals is. */
+/** The path of the logo of portals. */
 export const LOGO_PATH = '/console/logo'
 
-/** An SVG that is opened by itself runs no script, loads nothing and has no origin. */
+/** With this policy, an SVG that is opened as a page runs no script, loads nothing and has no origin. */
 const LOGO_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; sandbox"
 
-/** The build compressed each file into others beside it. */
+/** The suffixes of the compressed copies that the build writes next to each file. */
 const SUFFIXES = { identity: '', gzip: '.gz', br: '.br' } as const
 
 /**
- * Serves the console: its page at `/console` and at every path below, which the page itself reads, and its files,
- * whose names change with their content.
+ * Serves the console: its page at `/console` and at all paths below, which the page routes itself, and its files, whose
+ * names change with their content.
  *
- * @param logo of portals; undefined: they have none
+ * @param logo of portals; undefined: no logo
  */
 export function registerConsole(app: FastifyInstance, logo: Logo | undefined): void {
   const sendPage = async (request: FastifyRequest, reply: FastifyReply) => {
-    // It names the files, so it is asked for anew each time.
+    // Browsers revalidate the page each time, because it contains the names of the current files.
     reply.headers({ 'content-security-policy': CONSOLE_POLICY, 'cache-control': 'no-cache' })
     const sent = await sendFile(request, reply, 'index.html')
     if (sent === undefined) {
@@ -151,7 +151,7 @@ export function registerConsole(app: FastifyInstance, logo: Logo | undefined): v
     const isName = /^[\w.-]+$/.test(name)
     const sent = isName ? await sendFile(request, reply, `assets/${name}`) : undefined
     if (sent !== undefined) return sent
-    // Not for a year.
+    // A missing file must not be cached for a year.
     reply.header('cache-control', 'no-store')
     throw new Fault('unknown_path', 'The console has no such file')
   })
@@ -165,7 +165,7 @@ async function sendFile(
 ): Promise<FastifyReply | undefined> {
   const type = TYPES[extname(name)]
   if (type === undefined) return undefined
-  // Loaded at the first request: most instances are not asked for the console, and all of them start.
+  // Loaded at the first request, so that instances that never serve the console start faster.
   const { send } = await import('@fastify/send')
   const coding = codingOf(request.headers['accept-encoding'])
   const found = await send(request.raw, `/${name}${SUFFIXES[coding]}`, {

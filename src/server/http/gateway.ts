@@ -19,11 +19,11 @@ import { rateLimitHeaders, toErrorResponse } from './responses.ts'
 /** The largest body of a request with a secret key, and of a bank's notification: 64 KiB. */
 export const BODY_BYTES_MAX = 65_536
 
-/** A signal that never aborts: REST calls are short, and the time-outs of their statements bound them. */
+/** A signal that never aborts: the time-outs of their SQL statements bound REST calls. */
 const NEVER = new AbortController().signal
 
 /**
- * Serves the REST paths that the descriptors declare, by the same invokers as the other protocols.
+ * Serves the REST paths that the descriptors declare, through the same invokers as the other protocols.
  *
  * @returns the paths served
  */
@@ -42,11 +42,11 @@ export async function gateway(
   return new Set(routes.map((route) => route.path))
 }
 
-/** Leaves bodies as bytes: they are parsed once the caller is authenticated. */
+/** Leaves bodies as bytes, to be parsed after the caller is authenticated. */
 export function keepBytes(scope: FastifyInstance, bodyLimit: number): void {
   scope.removeAllContentTypeParsers()
   scope.addContentTypeParser(
-    // Fastify would look for the parser of a type that is not named at each request.
+    // JSON is named although '*' includes it: Fastify would search for the parser of an unnamed type at each request.
     ['application/json', '*'],
     { parseAs: 'buffer', bodyLimit },
     (_request, body, done) => done(null, body),
@@ -88,7 +88,7 @@ export function sendFault(reply: FastifyReply, fault: Fault): string {
   return body
 }
 
-/** A class, so that headers are made only when they are read: this is on the path of every call. */
+/** The context of a REST call. It creates headers only when they are read, because every call has a context. */
 class RestCallContext implements CallContext {
   readonly protocol = 'rest'
   readonly signal = NEVER
@@ -103,7 +103,7 @@ class RestCallContext implements CallContext {
     this.authorization = request.headers.authorization ?? null
     this.address = request.ip
     this.requestId = request.id
-    // Node joins the values of a header that came twice, which makes this one malformed.
+    // Node joins the values of a repeated header, and a joined traceparent is malformed and therefore ignored.
     this.traceparent = request.headers['traceparent'] as string | undefined
   }
 
@@ -139,7 +139,7 @@ interface Route {
   readonly path: string
   readonly invoker: Invoker
   readonly decode: Decoder
-  /** Writes every field except those with explicit presence that are not set. */
+  /** Writes every field except unset fields with explicit presence. */
   readonly encode: (response: Message) => string
 }
 
@@ -157,23 +157,23 @@ export function readRoutes(invokers: readonly Invoker[]): readonly Route[] {
 
 type Decoder = (body: Readonly<Record<string, unknown>>) => Decoded
 
-/** What is wrong with a value. */
+/** The fault of a value. */
 interface ValueFault {
-  /** Where it is in the field, as `[0].name`; empty: it is the field. */
+  /** The path inside the field, such as `[0].name`; empty: the field itself. */
   readonly at: string
   readonly message: string
 }
 
-/** A value of a field, or what is wrong with it. */
+/** The value of a field, or its faults. */
 type Result = { readonly value: unknown } | { readonly faults: readonly ValueFault[] }
 
 type Read = (value: unknown) => Result
 
 /**
- * Compiles a reader of JSON objects. protobuf's own parser stops at the first mistyped field; this one
- * finds them all. Null means absent.
+ * Compiles a decoder of JSON objects. protobuf's own parser stops at the first field of a wrong type; this decoder reports
+ * all of them. Null means absent.
  *
- * @param findUnknown finds the fields that are refused although the schema does not have them
+ * @param findUnknown finds the fields that are refused because the schema does not have them
  * @throws for a schema with fields of types that REST requests do not use
  */
 export function compileDecoder(schema: DescMessage, findUnknown: FindUnknown = () => []): Decoder {
@@ -251,7 +251,7 @@ const readTextList: Read = (value) =>
     ? { value }
     : expect('a list of strings')
 
-/** A number becomes the text that JavaScript prints for it: rules refuse what is no plain decimal. */
+/** A number becomes the text that JavaScript prints for it; validation refuses texts that are not plain decimals. */
 const readDecimal: Read = (value) => {
   if (typeof value === 'string') return { value }
   return typeof value === 'number' ? { value: `${value}` } : expect('a decimal string or a number')

@@ -9,17 +9,16 @@ import Fastify, {
   type FastifyRequest,
 } from 'fastify'
 import type { Logger } from 'pino'
-import { addressRanges, parseAddress } from '../../core/addresses.ts'
+import { isWithin } from '../../core/addresses.ts'
+import { withTimeout } from '../../core/concurrency.ts'
 import { Fault, REASONS } from '../../core/errors.ts'
-import { withTimeout } from '../../core/with-timeout.ts'
 import {
   boundConnections,
-  type ConnectionLimits,
   LISTEN_BACKLOG,
   listenFault,
+  type ServerOptions,
 } from '../connections.ts'
 import { toFault } from '../status.ts'
-import type { Tls } from '../tls.ts'
 import { sendFault } from './gateway.ts'
 import {
   handleMalformed,
@@ -29,28 +28,18 @@ import {
   securityHeaders,
 } from './responses.ts'
 
-export interface HttpAppOptions {
-  readonly host: string
-  /** 0 picks a free one. */
-  readonly port: number
-  /** Whether other processes listen on the same port. */
-  readonly reusePort?: boolean
-  /** CIDRs of proxies whose X-Forwarded-For is trusted; none: the peer is the caller. */
+export interface HttpAppOptions extends ServerOptions {
+  /** CIDRs of proxies whose X-Forwarded-For is trusted; empty: the peer is always the caller. */
   readonly trustedProxies: readonly string[]
-  readonly requestIds: () => string
-  readonly log: Logger
-  readonly limits: ConnectionLimits
-  /** Undefined: no TLS. */
-  readonly tls?: Tls | undefined
 }
 
 /** A server without its routes. */
-export interface HttpApp {
+interface HttpApp {
   readonly app: FastifyInstance
   /**
-   * Listens once all routes are there. Other paths are refused.
+   * Listens after all routes are registered. Other paths are refused.
    *
-   * @param setting of the port, for errors
+   * @param setting the setting of the port, for error texts
    * @param posts the paths that accept only POST
    * @throws ConfigError when the server cannot listen at the address
    */
@@ -61,7 +50,7 @@ export interface HttpServer {
   readonly port: number
   /** The number of open connections. */
   connections(): number
-  /** Asks clients to leave: responses say `Connection: close`. New connections are accepted. */
+  /** Asks clients to leave by `Connection: close` in responses. New connections are still accepted. */
   announceStop(): void
   /**
    * Stops listening and waits for requests in progress; cuts them after `drainMs`.
@@ -71,16 +60,16 @@ export interface HttpServer {
   close(drainMs: number): Promise<number>
 }
 
-/** For a request with its body, in milliseconds. */
+/** How long a request with its body may take to arrive. */
 const REQUEST_MS = 30_000
 
 const STALLED_MS = 30_000
 
 const SERVER = {
-  // Node's own refusal has no request id; a hook below refuses with one.
+  // Node's own refusal has no request id; a hook below refuses the request with an id.
   requireHostHeader: false,
   headersTimeout: 10_000,
-  // How often Node looks for requests that exceed a time-out.
+  // How often Node checks for requests that exceed a time-out.
   connectionsCheckingInterval: 2_000,
   maxHeaderSize: 16 * 1024,
   handshakeTimeout: 10_000,
@@ -111,13 +100,13 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
   app.server.on('checkExpectation', (request, response) => {
     app.server.emit('request', request, response)
   })
-  // Plugins inherit this handler, so it comes before them.
+  // Set before the plugins, which inherit this handler.
   app.setErrorHandler<FastifyError>((error, request, reply) => {
     const fault = fromFastify(error)
     logFault(options.log, fault, request)
     return reply.send(sendFault(reply, fault))
   })
-  // A request to an unknown path is refused for its path, whatever its body is.
+  // Without parsers, a request to an unknown path is refused for its path and not for its body.
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', (_request, _body, done) => done(null))
   return {
@@ -136,7 +125,7 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
         const closed = app.close()
         const inTime = await withTimeout(closed, drainMs)
         const cut = inTime ? 0 : responses.inProgress()
-        // A client cannot be asked to finish its request, or to start one.
+        // The remaining clients have not finished their requests, or have sent none.
         if (!inTime) connections.destroyAll()
         await closed
         return cut
@@ -146,7 +135,7 @@ export function createHttpApp(options: HttpAppOptions): HttpApp {
   }
 }
 
-/** @param secured the headers of every response */
+/** @param secured the security headers of every response */
 function createApp(
   { tls, requestIds, trustedProxies }: HttpAppOptions,
   secured: SecurityHeaders,
@@ -155,13 +144,13 @@ function createApp(
   return Fastify({
     logger: false,
     genReqId: requestIds,
-    trustProxy: trustedProxies.length > 0 ? createTrustsProxy(trustedProxies) : false,
+    trustProxy: trustedProxies.length > 0 ? isWithin(trustedProxies) : false,
     routerOptions: { ignoreTrailingSlash: true, maxParamLength: 200 },
-    // For the whole request, so also for a body that is sent byte by byte.
+    // Bounds the whole request, and therefore a body that is sent byte by byte.
     requestTimeout: REQUEST_MS,
-    // For a connection without traffic, such as one whose client does not read its response.
+    // Bounds connections without traffic, for example if the client does not read its response.
     connectionTimeout: STALLED_MS,
-    // Longer than a load balancer's 60 s, so that Inflow never closes while a request arrives.
+    // Longer than the usual 60 s of load balancers, so that Inflow never closes a connection while a request arrives.
     keepAliveTimeout: 72_000,
     forceCloseConnections: 'idle',
     return503OnClosing: false,
@@ -173,7 +162,7 @@ function createApp(
   }) as unknown as FastifyInstance
 }
 
-/** Bounds pipelined requests, sets the headers of every response, and refuses requests without one host. */
+/** Bounds pipelined requests, sets the headers of every response, and requires exactly one Host header. */
 function onEachRequest(app: FastifyInstance, secured: SecurityHeaders): void {
   const served = createPipelineBound()
   const headers = Object.entries(secured)
@@ -193,9 +182,9 @@ function onEachRequest(app: FastifyInstance, secured: SecurityHeaders): void {
 }
 
 /**
- * Node keeps the first of several hosts, and a proxy may have routed by the last (RFC 9112, 3.2).
+ * Counts Host headers. Node keeps the first one, but a proxy may have routed by the last one (RFC 9112, section 3.2).
  *
- * @param rawHeaders names and values in turn
+ * @param rawHeaders names and values alternately
  */
 function countHosts(rawHeaders: readonly string[]): number {
   let count = 0
@@ -240,21 +229,13 @@ function fromFastify(error: FastifyError): Fault {
   return toFault(error)
 }
 
-/** Ends the connections of a server with the responses that they wait for. */
-interface LastResponses {
-  /** From now on, a response states that its connection closes. */
-  announce(): void
-  /** Announces, and closes connections after responses whose head was sent before. */
-  closeConnections(): void
-  /** How many requests have no complete response. */
-  inProgress(): number
-}
-
 /**
- * A client with a kept connection sends its next request there, unless the response states that the
- * connection closes. A connection that is closed without that may cut a request that is on its way.
+ * Ends the connections of a server after the responses that their clients wait for.
+ *
+ * A client sends its next request on a kept connection unless a response announced that the connection closes. Closing it
+ * without the announcement may lose a request that is already being sent.
  */
-function createLastResponses(server: Server): LastResponses {
+function createLastResponses(server: Server) {
   const open = new Set<ServerResponse>()
   let announced = false
   server.prependListener('request', (_request, response) => {
@@ -262,6 +243,7 @@ function createLastResponses(server: Server): LastResponses {
     open.add(response)
     response.once('close', () => open.delete(response))
   })
+  /** From now on, responses have `Connection: close`. */
   const announce = (): void => {
     announced = true
     for (const response of open) {
@@ -270,25 +252,27 @@ function createLastResponses(server: Server): LastResponses {
   }
   return {
     announce,
+    /** Like `announce`; also closes connections after responses whose headers were already sent. */
     closeConnections() {
       announce()
       for (const response of open) {
-        // For example, the response of a stream, or one that began before the announcement.
+        // For example the response of a stream, or a response that began before the announcement.
         const { socket } = response
         response.once('close', () => socket?.destroySoon())
       }
     },
+    /** How many requests have no complete response yet. */
     inProgress: () => open.size,
   }
 }
 
-/** Requests of one connection that may wait for earlier responses. */
+/** The most requests of a connection that wait for earlier responses. */
 const WAITING_MAX = 8
 
 /**
- * Bounds pipelined requests of a connection (RFC 9112, section 9.3.2). Node handles every request of a
- * packet and keeps all responses for a client that does not read them: a few thousand bytes would
- * pin many megabytes. Real clients pipeline only a few requests.
+ * Bounds the pipelined requests of a connection (RFC 9112, section 9.3.2). Node handles every request of a
+ * packet and keeps all responses for a client that does not read them, so a few thousand bytes would occupy many
+ * megabytes. Real clients pipeline only a few requests.
  *
  * @returns whether to serve a request; if not, its connection is closed
  */
@@ -300,7 +284,7 @@ function createPipelineBound() {
     const { socket } = request
     const count = (waiting.get(socket) ?? 0) + 1
     if (count > WAITING_MAX || socket.destroyed) {
-      // The remaining requests of the packet arrive here too.
+      // The remaining requests of the packet also reach this line.
       socket.destroy()
       return false
     }
@@ -310,22 +294,9 @@ function createPipelineBound() {
   }
 }
 
-/** Whether a peer is a proxy that states the address of its caller. */
-type TrustsProxy = (address: string) => boolean
-
-/** @param cidrs of the proxies */
-function createTrustsProxy(cidrs: readonly string[]): TrustsProxy {
-  const ranges = addressRanges(cidrs)
-  return (text) => {
-    const address = parseAddress(text)
-    return address !== undefined && ranges.contains(address)
-  }
-}
-
 /**
- * Keeps only the addresses at the end of `X-Forwarded-For`. The caller behind anything else is unknown, so the nearest
- * proxy that is known counts as the caller. Otherwise any text would be an address to rate limits, allowed ranges and
- * the audit log.
+ * Keeps only the valid addresses at the end of `X-Forwarded-For`. If an entry is not an address, the nearest known proxy
+ * after it counts as the caller. Otherwise rate limits, allowed ranges and the audit log would take any text for an address.
  */
 function dropUnknownCallers(headers: IncomingHttpHeaders): void {
   const given = headers['x-forwarded-for']

@@ -13,9 +13,9 @@ import { gateway } from './gateway.ts'
 import { createHttpApp, type HttpAppOptions, type HttpServer } from './http-app.ts'
 import { allowOrigins } from './responses.ts'
 
-/** What the console needs of its server. */
+/** The options of the console. */
 export interface ConsoleOptions extends ConsoleSessions {
-  /** The logo of portals; undefined: they have none. */
+  /** The logo of portals; undefined: no logo. */
   readonly logo: Logo | undefined
 }
 
@@ -26,7 +26,7 @@ interface HttpServerOptions<Bank> extends HttpAppOptions {
   readonly corsOrigins: readonly string[]
   /** Undefined: the console is not served. */
   readonly console: ConsoleOptions | undefined
-  /** Undefined: they have a port of their own. */
+  /** Undefined: health and metrics have a port of their own. */
   readonly operations: Operations | undefined
 }
 
@@ -52,12 +52,12 @@ export async function openHttpServer<Bank>(options: HttpServerOptions<Bank>): Pr
   return listen('HTTP_PORT', paths)
 }
 
-/** What operators and their tools ask a server. */
+/** The readiness and metrics of a server, for operators and their tools. */
 export interface Operations {
   readonly metrics: Exposition
-  /** Why calls cannot be served now; empty: they can. */
+  /** The reasons why calls cannot be served now; empty: the service is ready. */
   readonly ready: () => Promise<readonly string[]>
-  /** What an operator should know although calls can be served. */
+  /** Warnings for operators while the service is ready. */
   readonly notes: () => readonly string[]
 }
 
@@ -67,7 +67,7 @@ export interface Exposition {
   metrics(): Promise<string>
 }
 
-/** `/healthz`: whether the process lives. */
+/** `/healthz`: liveness of the process. */
 export function registerHealth(app: FastifyInstance): void {
   app.get('/healthz', async () => ({ status: 'ok' }))
 }

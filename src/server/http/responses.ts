@@ -13,10 +13,10 @@ export type SecurityHeaders = Readonly<Record<string, string>>
 const HSTS_SECONDS = 365 * 86_400
 
 /**
- * The policy suits API responses, which load and run nothing. A page replaces it by its own.
+ * The Content-Security-Policy is for API responses, which load and run nothing. Pages replace it by their own.
  *
- * Written by hand: @fastify/helmet computes the same headers for every request, which makes an empty
- * request cost a quarter more, and responses outside of Fastify's hooks would need this list too.
+ * Written by hand: @fastify/helmet computes the headers again for every request, which makes an empty request cost a
+ * quarter more. Responses outside of Fastify's hooks would need this list anyway.
  */
 export function securityHeaders(encrypted: boolean): SecurityHeaders {
   return {
@@ -35,7 +35,7 @@ const PREFLIGHT_SECONDS = 7_200
 const ALLOWED_METHODS = ['POST', 'GET'].join(', ')
 const ALLOWED_HEADERS = ['Authorization', ...connectHeaders.allowedHeaders].join(', ')
 
-/** The headers that a script may read, besides the ones that it may always read. */
+/** The headers that scripts can read in addition to the CORS-safelisted ones. */
 const EXPOSED_HEADERS = [
   ...connectHeaders.exposedHeaders,
   'X-Request-Id',
@@ -48,7 +48,7 @@ const EXPOSED_HEADERS = [
 
 /**
  * Allows only scripts of the given origins to read responses. Scripts send keys in a header that they
- * set themselves, so the browser's own credentials are not allowed.
+ * set themselves, so credentials of the browser, such as cookies, are not allowed.
  *
  * @param origins empty: CORS stays off
  */
@@ -59,20 +59,20 @@ export async function allowOrigins(
   if (origins.length === 0) return
   const allowed = new Set(origins)
   await app.register(cors, {
-    // False disables CORS except for `Vary`. A list would still name the methods to other origins.
+    // False disables CORS except for `Vary`. With a list, preflight responses to other origins would still name the methods.
     origin: (origin, respond) => respond(null, origin && allowed.has(origin) ? origin : false),
     methods: ALLOWED_METHODS,
     allowedHeaders: ALLOWED_HEADERS,
     exposedHeaders: EXPOSED_HEADERS,
     maxAge: PREFLIGHT_SECONDS,
-    // Otherwise the plugin answers incomplete preflights itself, without our error envelope.
+    // Otherwise the plugin responds to incomplete preflights itself, without our error envelope.
     strictPreflight: false,
   })
 }
 
 /**
- * The headers of the caller's rate limit (draft-ietf-httpapi-ratelimit-headers-06, which clients
- * read today); none if the caller has no limit.
+ * The headers of the caller's rate limit (draft-ietf-httpapi-ratelimit-headers-06, which current clients read); no headers
+ * if the caller has no limit.
  */
 export function rateLimitHeaders({
   rateLimit,
@@ -86,13 +86,7 @@ export function rateLimitHeaders({
 }
 
 /** Returns the status, headers and error envelope of a fault. */
-interface ErrorResponse {
-  readonly status: number
-  readonly headers: Readonly<Record<string, string>>
-  readonly body: string
-}
-
-export function toErrorResponse(fault: Fault, requestId: string): ErrorResponse {
+export function toErrorResponse(fault: Fault, requestId: string) {
   const status = REASONS[fault.reason][1]
   const headers = errorHeaders(fault)
   const body = JSON.stringify({
@@ -106,7 +100,7 @@ export function toErrorResponse(fault: Fault, requestId: string): ErrorResponse 
   return { status, headers, body }
 }
 
-/** A text with the REST names of fields, where they differ from the JSON names (`restNameOf`). */
+/** Replaces JSON names of fields in a text by their REST names (`restNameOf`). */
 function inRest(text: string): string {
   return text.replace(
     /\bpage(Size|Token)\b/g,
@@ -116,7 +110,7 @@ function inRest(text: string): string {
 
 const faultInRest = (fault: Fault['fields'][number]) => ({ ...fault, field: inRest(fault.field) })
 
-/** The headers that HTTP asks for with a status. */
+/** The headers that HTTP requires or recommends for a status. */
 export function errorHeaders({ reason, retryAfterSeconds }: Fault): Record<string, string> {
   const status = REASONS[reason][1]
   const headers: Record<string, string> = {}
@@ -134,21 +128,20 @@ export function malformedRequest(text: string, cause?: unknown): Fault {
 type HeaderList = readonly (readonly [name: string, value: string])[]
 
 export interface MalformedHandlers {
-  /** Listener for `request`, before any other. */
+  /** The listener for `request`; it has to run before all others. */
   readonly onRequest: (request: IncomingMessage, response: ServerResponse) => void
   readonly onClientError: (error: Error & { readonly code?: string }, socket: Socket) => void
 }
 
 /**
- * Responds with the error envelope to what never becomes a request, because Node's parser rejected it
- * or it timed out, and closes the connection.
+ * Responds with the error envelope if Node's parser rejects a request or the request times out, and closes the connection.
  */
 export function handleMalformed(
   requestIds: () => string,
   securityHeaders: HeaderList,
 ): MalformedHandlers {
   const latest = new WeakMap<Socket, ServerResponse>()
-  // Nothing may follow a response that has begun or waits for an earlier one.
+  // Do not write after a response that has begun, or that waits for an earlier response.
   const hasBegun = (socket: Socket): boolean => {
     const response = latest.get(socket)
     if (response === undefined || response.writableFinished) return false

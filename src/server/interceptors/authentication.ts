@@ -16,24 +16,24 @@ import type { SessionPurpose } from '../../auth/sessions/authenticate-session.ts
 import { assert, Fault } from '../../core/errors.ts'
 import { authorizationOf, type CallContext, callContextKey } from '../invokers.ts'
 
-/** Not a promise if the caller is cached, as most callers are. */
+/** The result of a look-up. It is a promise only if the caller is not cached, which is rare. */
 type Finding = Caller | undefined | Promise<Caller | undefined>
 
-/** Look up the caller of a credential; undefined: the credential is not valid. */
-export interface Authenticators {
+/** The look-ups of callers by credential. They return undefined if the credential is not valid. */
+interface Authenticators {
   /** May throw Fault address_not_allowed. */
   readonly secretKey: (secret: string, address: string) => Finding
   readonly token: (token: string) => Finding
-  /** By the URI of a client certificate, which the gRPC server has verified. */
+  /** Looks up the URI of a client certificate, which the gRPC server has verified. */
   readonly certificate?: (uri: string) => Caller | undefined
-  /** By the secret in the cookie of a browser. */
+  /** Looks up the secret of a session, from the cookie of a browser. */
   readonly session?: (secret: string, purpose: SessionPurpose) => Finding
 }
 
 /**
- * Refuses calls without the credential that the method's policy asks for.
+ * Refuses calls without the credential that the method's policy requires.
  *
- * @param auditKeys authenticate the audit entries of the caller's changes
+ * @param auditKeys the keys that authenticate the audit entries of the caller's changes
  */
 export function authentication(
   authenticators: Authenticators,
@@ -74,7 +74,7 @@ function find(
     return credential === undefined ? undefined : secretKey(credential, context?.address ?? '')
   }
   if (credential !== undefined) return token(credential)
-  // If the call has a token, only the token counts: nothing else makes a wrong one good.
+  // If the call has a token, only the token counts: a certificate does not make up for a wrong token.
   if (authorization !== null) return undefined
   const secret = context?.session
   if (secret !== undefined) return session?.(secret, purpose)
@@ -96,7 +96,7 @@ function requireKeyScope(
   if (!isOpen) {
     throw new Fault('permission_denied', `The key lacks the scope ${scopes.join(' or ')}`)
   }
-  // No such key is issued. This holds for one that the database has all the same.
+  // Such a key is never issued; it is refused here even if one was put into the database.
   if (scopes.includes(ADDRESS_BOUND_SCOPE) && !isAddressBound) {
     const text = `The scope ${ADDRESS_BOUND_SCOPE} needs a key that is bound to addresses`
     throw new Fault('permission_denied', text)
@@ -116,15 +116,15 @@ export type CredentialIdOf = (
   credential: string,
 ) => string | undefined
 
-/** @returns the credential of an Authorization header; undefined if it is not a bearer's */
+/** @returns the credential of an Authorization header; undefined if the scheme is not Bearer */
 function bearer(header: string | null): string | undefined {
   if (header === null || header.length > 512) return undefined
   return /^Bearer +(\S+)$/i.exec(header)?.[1]
 }
 
 /**
- * The credential of a request, or whatever else its Authorization header says. Without that header, the
- * session counts where a token does.
+ * The credential of a request: the bearer credential, or else the whole Authorization header. Without that header, the
+ * session secret counts for methods that accept a token.
  */
 export function credentialOf(
   request: UnaryRequest | StreamRequest,
@@ -135,7 +135,7 @@ export function credentialOf(
   return kind === 'token' ? request.contextValues.get(callContextKey)?.session : undefined
 }
 
-/** Whether a request has a credential, right or wrong, that counts for its method. */
+/** Whether a request has a credential of a kind that its method accepts, valid or not. */
 export function hasCredential(
   request: UnaryRequest | StreamRequest,
   kind: MethodPolicy['credential'],
@@ -144,7 +144,7 @@ export function hasCredential(
   return kind === 'token' && request.contextValues.get(callContextKey)?.session !== undefined
 }
 
-/** Return whose a resource is; undefined: there is no such resource. */
+/** The look-ups of resource owners. They return undefined if the resource does not exist. */
 type Owners = Readonly<Record<Resource, (id: string) => Promise<Owner | undefined>>>
 
 /** An id that no resource has. */
@@ -154,7 +154,7 @@ type TokenPolicy = Extract<MethodPolicy, { credential: 'token' }>
 
 /**
  * Confines keys to their business and mode, and restricted tokens to their businesses, as the method's
- * policy says. It runs after validation, on the same texts that the implementation gets.
+ * policy states. It runs after validation, on the same message that the implementation gets.
  *
  * A call that names another business is refused, whether that business exists or not. The id of a
  * resource of another business is replaced by one that no resource has, so that the response is the

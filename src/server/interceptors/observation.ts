@@ -20,11 +20,12 @@ import { type CallContext, callContextKey, type Protocol } from '../invokers.ts'
 import { toFault } from '../status.ts'
 import { type CredentialIdOf, credentialOf } from './authentication.ts'
 
-/** A successful call that takes longer is logged. */
+/** Successful calls that take longer are logged. */
 const SLOW_MS = 1_000
 
 /**
- * Turns every error into a Fault, counts and times each call, and logs failed ones. Only tracing is outside of it.
+ * Turns every error into a Fault, counts and times each call, and logs failed calls. Only the tracing interceptor runs
+ * before it.
  */
 export function observation(
   { log, metrics }: Pick<Runtime, 'log' | 'metrics'>,
@@ -46,7 +47,7 @@ export function observation(
     },
     metrics,
   )
-  // Looking up a label set costs more than counting, so each is looked up once.
+  // Looking up a label set costs more than counting, so each label set is looked up once.
   const counters = cached((rpc, protocol, outcome) => calls.labels(rpc, protocol, outcome))
   const timers = cached((method, protocol) => durations.of({ method, protocol }))
   const logRefusal = createLogRefusal(log)
@@ -88,7 +89,7 @@ export function observation(
   }
 }
 
-/** The trace of the call, whether it is recorded here or only by the caller. */
+/** The trace id of the call for its log line, whether this service or only the caller records the trace. */
 function traceFacts(context: CallContext | undefined): { readonly trace_id?: string } {
   const trace = context?.span?.context ?? parseTraceparent(context?.traceparent)
   return trace === undefined ? {} : { trace_id: trace.traceId }
@@ -120,7 +121,7 @@ function callerFacts(caller: Caller | undefined): Record<string, string> {
   return { business_id: caller.businessId, key_id: caller.keyId }
 }
 
-/** The key or token that an unauthenticated call claims to use. Never more of it than its id. */
+/** The id of the key or token that an unauthenticated call claims to use; the secret is never logged. */
 function claimedId(
   request: UnaryRequest | StreamRequest,
   policyOf: PolicyOf,
@@ -151,16 +152,16 @@ function logFault(
   }
 }
 
-/** The names of OpenTelemetry; of REST it has none. */
+/** The values of `rpc.system.name` in OpenTelemetry, which has no value for REST. */
 const SYSTEMS: Readonly<Record<Protocol, string>> = {
   grpc: 'grpc',
   connect: 'connectrpc',
   rest: 'http',
 }
 
-/** Traces each call; of a stream, until it is open. It is outermost, so that the others find the span. */
+/** Traces each call; the span of a stream ends when it is open. It runs first, so that other interceptors find the span. */
 export function callTracing(tracing: Tracing): Interceptor {
-  // Not async: most calls are not recorded, and a promise of their own would delay each of them.
+  // Not async: most calls are not recorded, and another promise would delay each of them.
   return (next) => (request) => {
     const context = request.contextValues.get(callContextKey)
     if (context === undefined) return next(request)
@@ -185,7 +186,7 @@ async function endWith<Response>(span: Span, responding: Promise<Response>): Pro
     const { reason } = toFault(error)
     const [code, status] = REASONS[reason]
     span.set({ 'rpc.response.status_code': code, 'error.type': reason })
-    // An error of the caller is none of this span.
+    // OpenTelemetry does not count an error of the caller as an error of the server span.
     span.end(status >= 500 ? reason : undefined)
     throw error
   }
@@ -199,7 +200,7 @@ function factsOf({ protocol, requestId }: CallContext, method: string): Attribut
   }
 }
 
-/** What strangers can be refused for, as often as they like. */
+/** The reasons for which unauthenticated callers can be refused any number of times. */
 const OF_STRANGERS: ReadonlySet<Reason> = new Set([
   'unauthorized',
   'permission_denied',
@@ -207,14 +208,14 @@ const OF_STRANGERS: ReadonlySet<Reason> = new Set([
   'rate_limited',
 ])
 
-/** The lines about one address, and in total. */
+/** The most log lines about one address, and in total, per window. */
 const LINES = { linesMax: 20, totalMax: 200, windowMs: 10_000 } as const
 
 const TEXT = 'call refused'
 
 type Schedule = (end: () => void, afterMs: number) => void
 
-/** Logs a refused call, so that guessing can be seen. */
+/** Logs a refused call, so that operators notice attempts to guess credentials. */
 type LogRefusal = (
   record: Readonly<Record<string, unknown>>,
   reason: Reason,
@@ -231,8 +232,7 @@ export function createLogRefusal(log: Logger, schedule?: Schedule): LogRefusal {
 }
 
 /**
- * Bounds the lines about what strangers do. One of them can have a whole /64 of IPv6, so that counts as one
- * address.
+ * Bounds the log lines that unauthenticated callers cause. A caller can have a whole IPv6 /64, so a /64 counts as one address.
  */
 export function sampleByAddress(
   log: Logger,

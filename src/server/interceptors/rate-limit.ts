@@ -1,34 +1,37 @@
 import type { Interceptor, StreamRequest, StreamResponse } from '@connectrpc/connect'
 import { type Caller, callerKey } from '../../auth/caller.ts'
-import type { PolicyOf } from '../../auth/method-policy.ts'
+import type { MethodPolicy, PolicyOf } from '../../auth/method-policy.ts'
 import type { Failures, Form, RateLimits } from '../../auth/rate-limits/rate-limits.ts'
 import type { TokenBucket } from '../../auth/rate-limits/token-bucket.ts'
 import type { Clock } from '../../core/clock.ts'
 import { Fault } from '../../core/errors.ts'
 import { type CallContext, callContextKey } from '../invokers.ts'
-import { type CredentialIdOf, credentialOf, hasCredential } from './authentication.ts'
+import { credentialOf, hasCredential } from './authentication.ts'
+
+/** Returns the form of a credential of a kind. */
+type FormOf = (kind: MethodPolicy['credential'], credential: string) => Form
 
 const FROM_ADDRESS = 'requests from this address'
 
 /**
  * Applies the rate limits of addresses, before authentication and without a look-up.
  *
- * | call | spends, of its address |
+ * | call | spends from |
  * |---|---|
- * | of a business, authenticated | the limit of the address |
- * | without a credential | an equal limit of its own |
- * | with a wrong credential | the limit of failures |
- * | of an internal service | nothing: its token has a limit |
+ * | of a business, authenticated | the limit of its address |
+ * | without a credential | an equal, separate limit of its address |
+ * | with a wrong credential | the limit of failures of its address |
+ * | of an internal service | no limit of the address: its token has a limit |
  *
- * Callers that share an address, behind a proxy, are not locked out by one that knows no right credential: after too
- * many failures from an address, credentials that are known to be right are accepted from it, and others refused.
- * Failures that are in progress at the same time all pass, and are deducted afterwards.
+ * Many callers can share the address of a proxy, and must not be locked out by a caller that guesses credentials. After too
+ * many failures from an address, only credentials that are known to be valid are looked up from it; others are refused.
+ * Concurrent failures all pass, and are deducted afterwards.
  */
 export function limitArrivals(
   limits: RateLimits,
   clock: Clock,
   policyOf: PolicyOf,
-  credentialIdOf: CredentialIdOf,
+  formOfKind: FormOf,
 ): Interceptor {
   return (next) => (request) => {
     const context = request.contextValues.get(callContextKey)
@@ -36,12 +39,11 @@ export function limitArrivals(
     const kind = policyOf(request.method).credential
     const given = hasCredential(request, kind)
     if (kind === 'secret key') limitAddress(limits, clock, context, given)
-    const formOf = (text: string): Form =>
-      credentialIdOf(kind, text) === undefined ? 'malformed' : 'well-formed'
+    const formOf = (text: string) => formOfKind(kind, text)
     const tried = () => credentialOf(request, kind) ?? ''
     if (given) limitFailures(limits, clock, context, tried, formOf)
     return next(request).catch((error: unknown) => {
-      // A call without a credential tried none.
+      // A call without a credential is not a failed authentication.
       const authenticated = request.contextValues.get(callerKey) !== undefined
       if (!given || authenticated) throw error
       const wrong = error instanceof Fault && error.reason === 'unauthorized'
@@ -64,9 +66,9 @@ function limitAddress(limits: RateLimits, clock: Clock, context: CallContext, gi
 }
 
 /**
- * Refuses a credential that is not known to be right, after too many failures from an address.
+ * Refuses a credential that is not known to be valid, after too many failures from an address.
  *
- * @param tried the credential; it and its form are asked for only after too many failures
+ * @param tried returns the credential and its form; called only after too many failures
  * @throws Fault rate_limited
  */
 export function limitFailures(
@@ -82,12 +84,12 @@ export function limitFailures(
   const form = formOf(credential)
   const bucket = failures[form]
   if (bucket === undefined || bucket.has(clock.now()) || limits.known.has(credential)) return
-  // It may have been issued a moment ago.
+  // The credential may have been issued a moment ago.
   if (form === 'well-formed') limits.known.refresh()
   throw refuse(context, bucket, 'failed authentications from this address')
 }
 
-/** Whether a limit of failures is reached; only then the form of a credential matters. */
+/** Whether any limit of failures is reached. If none is, the form of the credential need not be determined. */
 function isExhausted(failures: Failures, clock: Clock): boolean {
   const nowMs = clock.now()
   return Object.values(failures).some((bucket) => !bucket.has(nowMs))
@@ -126,7 +128,7 @@ function refuse(context: Pick<CallContext, 'rateLimit'>, bucket: TokenBucket, wh
   return new Fault('rate_limited', text, { retryAfterSeconds })
 }
 
-/** When it is worth trying again: a stream ends by itself within half an hour. */
+/** When a caller with too many streams should retry: a stream ends by itself within half an hour. */
 const RETRY_AFTER_SECONDS = 30
 
 /**
@@ -172,7 +174,7 @@ export function limitStreams(streamsPerCallerMax: number): Interceptor {
   }
 }
 
-/** The same items; calls `release` at the end, however it comes, even if nothing was read. */
+/** Yields the items of a source, and calls `release` however the iteration ends, even if nothing was read. */
 function releasing<T>(source: AsyncIterable<T>, release: () => void): AsyncIterable<T> {
   return {
     [Symbol.asyncIterator]() {

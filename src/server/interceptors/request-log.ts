@@ -13,7 +13,7 @@ import { restPath } from '../../protobuf/contract-services.ts'
 import { callContextKey } from '../invokers.ts'
 import { toFault } from '../status.ts'
 
-/** Passes each call with a valid secret key on to the log of requests, whatever its response is. */
+/** Passes each call with a valid secret key to the request log, whether it succeeds or fails. */
 export function requestLog(
   record: (request: AnsweredRequest) => void,
   policyOf: PolicyOf,
@@ -58,26 +58,26 @@ export function requestLog(
   }
 }
 
-/** How much is kept of a body and of each text in it, in characters. */
+/** The most characters that are kept of a body, and of each text in it. */
 const BODY_MAX = 2_000
 const TEXT_MAX = 200
 
-/** The known fields of a body as JSON. Empty: it was not read. */
+/** The known fields of a body as JSON. Empty: the body was not decoded, or has no JSON form. */
 function bodyOf({ method, message }: UnaryRequest): string {
   if (message === undefined) return ''
   try {
     const json = toJson(method.input, withoutSecrets(method.input, message))
     return JSON.stringify(json).slice(0, BODY_MAX)
   } catch {
-    // For example, a time that JSON cannot express.
+    // For example, protobuf's JSON cannot express every Timestamp.
     return ''
   }
 }
 
-/** What stands for a secret. */
+/** The replacement for secrets. */
 const HIDDEN = '(hidden)'
 
-/** Copies a message, and hides texts that the contract calls secret or that look like a secret. */
+/** Copies a message, and hides fields that the contract marks as secret, and texts that look like a secret. */
 function withoutSecrets<T extends Message>(schema: DescMessage, message: T): T {
   const copy: Record<string, unknown> = { ...message }
   for (const field of schema.fields) {
@@ -114,10 +114,10 @@ function shown(field: DescField, value: unknown): unknown {
   return value
 }
 
-/** A number of eleven digits that is no identity number. */
+/** The beginning of a phone number: eleven such digits are not an identity number. */
 const PHONE = /^(0|[+]|234)/
 
-/** Keys and signing secrets, what stands before the host of a URL, and identity numbers, wherever they were put. */
+/** Keys, tokens, signing secrets, the userinfo of URLs, and identity numbers, anywhere in a text. */
 const SECRETS = /\b(?:sk_(?:live|test)|whsec|it)_\S+|(?<=:\/\/)[^/@\s]+(?=@)|(?<!\d)\d{11}(?!\d)/g
 
 const hideSecrets = (text: string): string => text.replace(SECRETS, HIDDEN)

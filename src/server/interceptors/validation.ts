@@ -12,34 +12,39 @@ import type { Interceptor, StreamRequest } from '@connectrpc/connect'
 import { assert, type FieldFault, invalidFields } from '../../core/errors.ts'
 import { fieldFaultsOf } from '../invokers.ts'
 
-/** Checks a message against the rules of its schema. @returns all faults; none if it is valid */
+/** Checks a message against the rules of its schema. @returns all faults; empty if the message is valid */
 export type Check = (schema: DescMessage, message: Message) => readonly FieldFault[]
 
 /** Applies the rules of protovalidate. Faults have JSON names. Trims white space around texts first. */
 export function createCheck(): Check {
   const validator: Validator = createValidator({ regexMatch: createRegexMatch() })
-  const texts = new Map<DescMessage, readonly string[]>()
+  const trims = new Map<DescMessage, Trim>()
+  const innerTrims = new Map<DescMessage, Trim | undefined>()
   const finders = new Map<DescMessage, FindFaults>()
   return (schema, message) => {
-    let names = texts.get(schema)
-    if (names === undefined) {
-      names = textFields(schema)
-      texts.set(schema, names)
+    let trim = trims.get(schema)
+    if (trim === undefined) {
+      trim = createTrim(textFields(schema), compileInnerTrims(schema, innerTrims))
+      trims.set(schema, trim)
     }
-    trim(message as unknown as Record<string, unknown>, names)
+    trim(message)
     const unstorable: FieldFault[] = []
     compileUnstorable(schema, finders)(message, '', unstorable)
     const result = validator.validate(schema, message)
     if (result.kind === 'valid') return unstorable
-    if (result.kind === 'error') throw result.error
+    if (result.kind === 'error') {
+      // A time out of range can make a rule that compares two times overflow.
+      if (unstorable.length > 0) return unstorable
+      throw result.error
+    }
     const faults = result.violations.map((violation) => toFieldFault(schema, violation))
     return unstorable.length === 0 ? faults : merge(schema, faults, unstorable)
   }
 }
 
 /**
- * Refuses a message that breaks a rule of its schema, with all faults at once; so does a field that
- * could not be decoded. It runs after authentication: strangers learn nothing about the rules.
+ * Refuses a message that breaks a rule of its schema, or has fields that could not be decoded, with all faults at once.
+ * Runs after authentication: unauthenticated callers learn nothing about the rules.
  */
 export function validation(check: Check): Interceptor {
   return (next) => (request) => {
@@ -75,7 +80,7 @@ function merge(
   return all.sort((a, b) => placeOf(a) - placeOf(b))
 }
 
-/** Patterns come from the contract, so the engine of JavaScript is safe, and far faster than RE2. */
+/** The patterns come from the contract, so JavaScript's RegExp is safe, and it is much faster than RE2. */
 function createRegexMatch(): (pattern: string, text: string) => boolean {
   const patterns = new Map<string, RegExp>()
   return (pattern, text) => {
@@ -88,25 +93,79 @@ function createRegexMatch(): (pattern: string, text: string) => boolean {
   }
 }
 
-function textFields(schema: DescMessage): string[] {
-  return schema.fields
-    .filter((field) => field.fieldKind === 'scalar' && field.scalar === ScalarType.STRING)
-    .map((field) => field.localName)
-}
+/** Trims texts of a message, in place. */
+type Trim = (message: Message) => void
 
-function trim(message: Record<string, unknown>, names: readonly string[]): void {
-  for (const name of names) {
-    const text = message[name]
-    if (typeof text === 'string' && /^\s|\s$/u.test(text)) message[name] = text.trim()
+function createTrim(names: readonly string[], inner: readonly Trim[]): Trim {
+  return (message) => {
+    const values = message as unknown as Record<string, unknown>
+    for (const name of names) {
+      const text = values[name]
+      if (typeof text === 'string') values[name] = text.trim()
+    }
+    for (const trim of inner) trim(message)
   }
 }
 
-/** Adds the faults of a message, whose field names begin with the path. */
+function textFields(schema: DescMessage, isIncluded = (_field: DescField) => true): string[] {
+  return schema.fields
+    .filter((field) => field.fieldKind === 'scalar' && field.scalar === ScalarType.STRING)
+    .filter(isIncluded)
+    .map((field) => field.localName)
+}
+
+/**
+ * Trims within the fields of a message: lists of texts, and other messages. The pairs of maps stay as they are. So do lists
+ * of messages: a repeat of what an earlier version stored untrimmed would differ from it.
+ */
+function compileInnerTrims(
+  schema: DescMessage,
+  known: Map<DescMessage, Trim | undefined>,
+): readonly Trim[] {
+  return schema.fields.flatMap((field): readonly Trim[] => {
+    if (field.fieldKind === 'list' && field.scalar === ScalarType.STRING) {
+      return [
+        (message) => {
+          const texts = readField(message, field) as string[]
+          for (const [at, text] of texts.entries()) texts[at] = text.trim()
+        },
+      ]
+    }
+    const within = field.fieldKind === 'message' && compileTrim(field.message, known)
+    if (!within) return []
+    return [
+      (message) => {
+        const value = readField(message, field)
+        if (value !== undefined) within(value as Message)
+      },
+    ]
+  })
+}
+
+/**
+ * Trims a message inside of another one. Its secrets, such as passwords, stay as they are.
+ *
+ * @returns undefined if it has no texts
+ */
+function compileTrim(
+  schema: DescMessage,
+  known: Map<DescMessage, Trim | undefined>,
+): Trim | undefined {
+  if (known.has(schema)) return known.get(schema)
+  const names = textFields(schema, ({ proto }) => proto.options?.debugRedact !== true)
+  const inner: Trim[] = []
+  known.set(schema, createTrim(names, inner))
+  inner.push(...compileInnerTrims(schema, known))
+  if (names.length === 0 && inner.length === 0) known.set(schema, undefined)
+  return known.get(schema)
+}
+
+/** Adds the faults of a message; `path` is the prefix of their field names. */
 type FindFaults = (message: Message, path: string, faults: FieldFault[]) => void
 
 /**
- * Finds what PostgreSQL cannot store: texts with U+0000 or half a surrogate pair, and times out of range. Lists of
- * messages are skipped: the items of a batch are checked one by one.
+ * Finds values that PostgreSQL cannot store: texts with U+0000 or half of a surrogate pair, and times out of range. Lists of
+ * messages are skipped, because the items of a batch are checked one by one.
  */
 function compileUnstorable(schema: DescMessage, known: Map<DescMessage, FindFaults>): FindFaults {
   const done = known.get(schema)
@@ -133,12 +192,11 @@ function compileField(field: DescField, known: Map<DescMessage, FindFaults>) {
       if (value === undefined) return
       if (findWithin) findWithin(value as Message, `${path}${jsonName}.`, faults)
       else if (!isTime(value as Timestamp)) {
-        faults.push({ field: path + jsonName, message: 'must be a time of the years 1 to 9999' })
+        faults.push({ field: path + jsonName, message: 'must be a time in the years 1 to 9999' })
       }
     }
   }
-  const isText = 'scalar' in field && field.scalar === ScalarType.STRING
-  if (!isText) return undefined
+  if (field.scalar !== ScalarType.STRING) return undefined
   return (message: Message, path: string, faults: FieldFault[]) => {
     const value = readField(message, field)
     const fault =
@@ -158,7 +216,7 @@ function readField(message: Message, { localName, oneof }: DescField): unknown {
   return chosen.case === localName ? chosen.value : undefined
 }
 
-/** The range of a Timestamp in protobuf; parsers of the binary form do not enforce it. */
+/** Whether a Timestamp is in the range that protobuf allows; the binary parser does not check it. */
 function isTime({ seconds, nanos }: Timestamp): boolean {
   return seconds >= -62_135_596_800n && seconds <= 253_402_300_799n && nanos >= 0 && nanos < 1e9
 }
@@ -173,7 +231,7 @@ function toFieldFault(schema: DescMessage, violation: Violation): FieldFault {
   const message = wordsOf(violation)
   const field = pathText(violation.field)
   if (field !== '') return { field, message }
-  // A rule over several fields names the one at fault in its id: "id_type.palmpay".
+  // The id of a rule over several fields begins with the field that gets the fault: "id_type.palmpay".
   const name = violation.ruleId.split('.')[0]
   const owner = schema.fields.find((candidate) => candidate.name === name)
   assert(owner, `rule ${violation.ruleId} of ${schema.typeName} begins with the name of a field`)
@@ -191,8 +249,8 @@ function pathText(path: Path): string {
 }
 
 /**
- * The patterns of the contract in words. They stay patterns there, not CEL with a message: protovalidate
- * checks those without its interpreter of CEL, and recorded payments have some.
+ * The error texts for the patterns of the contract. The contract has no CEL rules with messages instead, because protovalidate
+ * checks patterns without its CEL interpreter, which matters for recorded payments.
  */
 const PATTERNS: Readonly<Record<string, string>> = {
   '^[0-9]{10}$': 'must be ten digits',
@@ -206,7 +264,7 @@ const PATTERNS: Readonly<Record<string, string>> = {
   '^(([01][0-9]|2[0-3]):[0-5][0-9])?$': 'must be a time of day, HH:MM, such as 18:30',
 }
 
-/** Texts of protovalidate, and how they are worded here. */
+/** Rewrites the error texts of protovalidate. */
 const WORDINGS: readonly (readonly [RegExp, string | ((...found: string[]) => string)])[] = [
   [/^does not match regex pattern `(.*)`$/s, (_, pattern = '') => PATTERNS[pattern] ?? _],
   [
@@ -235,7 +293,7 @@ const WORDINGS: readonly (readonly [RegExp, string | ((...found: string[]) => st
   [/^map must be at most (\d+) entries$/, 'must have at most $1 entries'],
 ]
 
-/** The text of a violation for the caller. A rule with a message of its own has that. */
+/** The text of a violation for the caller. If the rule states a message, that is the text. */
 function wordsOf({ ruleId, message, field: path }: Violation): string {
   if (ruleId === 'required') return requiredWords(path)
   if (ruleId.startsWith('enum.')) return enumWords(path, message)
@@ -248,11 +306,11 @@ function wordsOf({ ruleId, message, field: path }: Violation): string {
 function requiredWords(path: Path): string {
   const last = path.at(-1)
   if (last?.kind !== 'oneof') return 'is required'
-  // JSON knows only its fields.
+  // In JSON, a oneof is only its fields, so they are listed.
   return `is required: one of ${last.fields.map(({ jsonName }) => jsonName).join(', ')}`
 }
 
-/** The rules of enums state numbers, which JSON does not have. */
+/** Replaces the numbers in the rules of enums by names, because JSON has only the names. */
 function enumWords(path: Path, message: string): string {
   const values = enumOf(path)?.values ?? []
   const numbers = /\[(.*)\]$/.exec(message)?.[1]?.split(', ')

@@ -1,13 +1,12 @@
 import type { Pool } from 'pg'
-import { forEachConcurrently } from '../../core/for-each-concurrently.ts'
+import { forEachConcurrently } from '../../core/concurrency.ts'
 import { errorTypeOf } from '../../core/tracing.ts'
 import { isRetryable } from '../../postgres/is-retryable.ts'
 import { nameOf } from '../due-index.ts'
 import { type SettlementRequest, SettlementRequestEntity } from '../settlement.entity.ts'
 import type { BalanceKey } from '../settlement.ts'
 import { followPayments } from '../sweep-due.ts'
-import type { Terms } from '../terms.ts'
-import { readCalendar, readCalendars } from '../terms.ts'
+import { readCalendar, readCalendars, type Terms } from '../terms.ts'
 import type { OnLocked } from './batch-store.ts'
 import {
   processNextBatch,
@@ -17,7 +16,7 @@ import {
 } from './run-settlement.ts'
 import { listRunning } from './store.ts'
 
-/** `more`: work is left. `later`: what is left failed, or another instance is processing it. */
+/** `more`: work is left. `later`: the rest failed, or another instance is processing it. */
 export type Progress = 'done' | 'more' | 'later'
 
 /** One run over all settlements. A balance that fails does not hold up the others. */
@@ -33,13 +32,13 @@ const RUNNING_MAX = 100
 
 const REQUESTS_MAX = 100
 
-/** How many balances an instance settles at once. */
+/** How many balances an instance settles concurrently. */
 const BALANCES_AT_ONCE = 4
 
 /** How many batches of a settlement run before the next settlement's turn: about a second. */
 const BATCHES_PER_TURN = 10
 
-/** A pause after each batch, three times as long as the batch, leaves the database to payments. */
+/** After each batch the job pauses three times as long as the batch took, so that payments get the database. */
 const PAUSE_FACTOR = 3
 
 const PAUSE_MAX_MS = 1_000
@@ -50,7 +49,7 @@ export function leastProgress(one: Progress, other: Progress): Progress {
   return one === 'later' || other === 'later' ? 'later' : 'done'
 }
 
-/** Gives each running settlement a turn: all of them, or those that a request waits for. */
+/** Gives each running settlement a turn; with a request, only the settlements that the request waits for. */
 export async function advanceSettlements(run: Run, request?: SettlementRequest): Promise<Progress> {
   let progress: Progress = 'done'
   for (let after: string | undefined = ''; after !== undefined; ) {
@@ -61,7 +60,9 @@ export async function advanceSettlements(run: Run, request?: SettlementRequest):
       after,
       RUNNING_MAX,
     )
-    const advanced = await attemptAll(run, running, ({ id }) => processBatches(run, id))
+    const advanced = await attemptAll(run, running, async ({ id, ...key }) =>
+      request && (await isPostponed(run, key)) ? 'later' : processBatches(run, id),
+    )
     progress = leastProgress(progress, advanced)
     after = running.length < RUNNING_MAX ? undefined : running.at(-1)?.id
   }
@@ -69,8 +70,8 @@ export async function advanceSettlements(run: Run, request?: SettlementRequest):
 }
 
 /**
- * Settles what is due by the schedule, the longest due first, and gives each settlement
- * a turn.
+ * Claims the balances that are due by the schedule, the longest due first, and settles each
+ * for one turn.
  *
  * @param untilMs claims nothing after this time
  */
@@ -94,7 +95,7 @@ export async function settleDue(run: Run, untilMs: number): Promise<Progress> {
   return 'more'
 }
 
-/** Settles what a request for all businesses of a mode covers. */
+/** Settles the balances that a request for all businesses of a mode covers. */
 async function settleAll(run: Run, request: SettlementRequest): Promise<Progress> {
   const { forced } = request
   const nowMs = request.createdAt.getTime()
@@ -128,14 +129,14 @@ export async function resumeRequests(run: Run, beforeMs: number): Promise<Progre
   return progress
 }
 
-/** One turn of a request, which settles what was due at the time of the request. */
+/** One turn of a request, which settles the payments that were due at the time of the request. */
 export async function processRequest(run: Run, request: SettlementRequest): Promise<Progress> {
   const progress =
     request.businessId === ''
       ? leastProgress(await advanceSettlements(run, request), await settleAll(run, request))
       : await settleRequested(run, request)
   if (progress === 'done') {
-    // A repeat of the request starts no settlement from now on.
+    // From now on, a repeated request starts no settlement.
     const open = { id: request.id, completedAt: null }
     const completedAt = new Date(run.clock.now())
     await run.database.orm.em.fork().nativeUpdate(SettlementRequestEntity, open, { completedAt })
@@ -143,7 +144,7 @@ export async function processRequest(run: Run, request: SettlementRequest): Prom
   return progress
 }
 
-/** Works on several balances at once. */
+/** Works on several balances concurrently. */
 async function attemptAll<Balance extends BalanceKey>(
   run: Run,
   balances: Iterable<Balance> | AsyncIterable<Balance>,
@@ -204,8 +205,9 @@ function toInput(
   return { businessId, live, requestId: request?.id, forced, cutOffAtMs, ...fee }
 }
 
-/** One turn of a balance: completes its running settlement, then settles what is due. */
+/** One turn of a balance: completes its running settlement, then settles the payments that are due. */
 async function settleBalance(run: Run, input: SettlementInput): Promise<Progress> {
+  if (input.requestId !== undefined && (await isPostponed(run, input))) return 'later'
   for (;;) {
     if (!run.shouldContinue()) return 'more'
     const settlement = await startSettlement(run, input)
@@ -247,23 +249,23 @@ async function processFewBatches(run: Run, id: string): Promise<Progress> {
   return 'more'
 }
 
-/** How long an instance has a balance to itself; a crash delays its settlement by this. */
+/** How long a claim keeps other instances off a balance. A crash delays the settlement by this time. */
 const LEASE_MS = 30_000
 
-/** The wait after a failure, which doubles with each further one. */
+/** The wait after the first failure; it doubles with each further failure. */
 const BACKOFF_MIN_MS = 5_000
 
 const BACKOFF_MAX_MS = 600_000
 
-/** How many balances an instance claims together. */
+/** The most balances that one claim takes. */
 const CLAIMS_MAX = 20
 
 /**
- * Takes the balances that have been due for longest, and moves them out of the way of other instances. A claim is not a
- * lock: `lockBalance` keeps two settlements of a balance apart.
+ * Claims the balances that have been due for longest, so that other instances skip them. A claim is not a lock:
+ * `lockBalance` prevents two concurrent settlements of a balance.
  */
 export async function claimDue(pool: Pool, nowMs: number): Promise<BalanceKey[]> {
-  // Not prepared: a plan that was made while the index was empty would scan it.
+  // Not prepared: a plan that was made while the table was empty would use a sequential scan.
   const { rows } = await pool.query<{ business_id: string; live: boolean }>(
     `with due as (
         select business_id, live from settlement_due where next_at <= $1
@@ -277,7 +279,17 @@ export async function claimDue(pool: Pool, nowMs: number): Promise<BalanceKey[]>
   return rows.map(({ business_id, live }) => ({ businessId: business_id, live }))
 }
 
-/** Postpones a balance that could not be settled, even one that is not in the index. */
+/** Whether the job waits before it tries a balance again that failed. The call of an operator tries it at once. */
+async function isPostponed(run: Run, { businessId, live }: BalanceKey): Promise<boolean> {
+  if (run.onLocked === 'wait') return false
+  const { rows } = await run.database.durablePool.query(
+    'select from settlement_due where business_id = $1 and live = $2 and failures > 0 and next_at > $3',
+    [businessId, live, new Date(run.clock.now())],
+  )
+  return rows.length > 0
+}
+
+/** Postpones a balance that could not be settled. Adds it to the index if it is missing. */
 export async function postponeDue(
   pool: Pool,
   { businessId, live }: BalanceKey,

@@ -10,8 +10,8 @@ export type OnLocked = 'wait' | 'skip'
 /**
  * Locks a running settlement until the commit.
  *
- * @param onLocked what to do if another transaction holds the lock: `skip` returns `locked`
- * @returns `full`: it is completed, and the next settlement continues after it
+ * @param onLocked `wait`: waits for another transaction that holds the lock; `skip`: returns `locked`
+ * @returns `full`: the settlement is completed, and the next settlement continues after it
  */
 export async function lockRunning(
   client: PoolClient,
@@ -57,7 +57,7 @@ const SETTLE_BATCH = `with batch as materialized (
           order by l.business_sequence limit $5)
       ) event order by business_sequence limit $5
     ), settled as (
-      -- Less what was refunded from pending: the domain of payouts, which is above this one, has the function.
+      -- The amount less refunds from pending. refunded_pending() belongs to the payouts domain, which depends on this one.
       select t.id, t.account_id, t.created_at, t.amount_minor - coalesce(r.minor, 0) as amount_minor,
         settlement_fee(t.amount_minor - coalesce(r.minor, 0), $7, $8, $9) as fee_minor
       from batch e join transaction t on t.id = e.subject_id
@@ -117,11 +117,11 @@ const SETTLE_BATCH = `with batch as materialized (
     ) as shares`
 
 /**
- * Processes the next events of a locked settlement: settles the payments among them that are neither settled nor
- * reversed, less what was refunded of them before, with their postings and the shares of other businesses. The last
- * batch completes the settlement, and so does one that makes it full. The statement is not prepared, so that PostgreSQL
- * plans it for the actual sequence numbers. From before it reads until the commit, no payment of the balance can be
- * reversed.
+ * Processes the next events of a locked settlement. It settles the payments among them that are neither settled nor
+ * reversed, less their refunds from the pending balance, with their postings and the shares of other businesses. The last
+ * batch completes the settlement, and so does a batch that makes it full. The statement is not prepared, so that PostgreSQL
+ * plans it for the actual sequence numbers. The lock is taken first, so that no payment of the balance can be reversed
+ * until the commit.
  *
  * @returns the settlement after the batch, and the shares of other businesses in its payments
  */

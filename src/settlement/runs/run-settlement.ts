@@ -16,21 +16,21 @@ import { findRunning, insertSettlement, lockBalance } from './store.ts'
 export interface SettlementContext extends Runtime {
   /** Bounds the transactions that wait for the lock of a settlement or a balance. */
   readonly semaphore: Semaphore
-  /** Waits until the events of a balance that are committed have their numbers. */
+  /** Waits until all committed events of a balance have sequence numbers. */
   readonly awaitNumbers: (key: BalanceKey, signal: AbortSignal) => Promise<void>
 }
 
-/** How many events one transaction processes: about twenty milliseconds. */
+/** How many events one transaction processes, which takes about twenty milliseconds. */
 const EVENTS_MAX = 500
 
 /** The longest delay between an event and its sequence number; normally milliseconds. */
 const SEQUENCING_DELAY_MAX_MS = HOUR_MS
 
-/** A settlement of one balance to begin. */
+/** A settlement of one balance to start. */
 export interface SettlementInput extends BalanceKey, Fee {
   readonly requestId: string | undefined
   readonly forced: boolean
-  /** Payments recorded before this time are due; if forced, the time of the request. */
+  /** Payments recorded before this time are due. If `forced`, it is the time of the request. */
   readonly cutOffAtMs: number
 }
 
@@ -38,8 +38,8 @@ export interface SettlementInput extends BalanceKey, Fee {
  * Starts a settlement of a balance. Its range is fixed from then on, so that any instance can
  * continue it after a crash.
  *
- * @returns the settlement that is already running, if any; undefined if nothing is due or if the
- * request already has its settlement of this business
+ * @returns the new settlement, or the one that is already running; undefined if no payment is due, or
+ * if the request already has its settlement of this business
  */
 export async function startSettlement(
   { database, clock, semaphore }: SettlementContext,
@@ -58,8 +58,8 @@ export async function startSettlement(
       const range = { dueBeforeMs, lastSequence }
       const started = await insertSettlement(client, { ...input, ...range, id, nowMs })
       if (started === undefined) {
-        // It is in the index too early: its payments were reversed, or a holiday was added. If it is due
-        // all the same, what is due was numbered so late that it belongs to the next settlement.
+        // The balance is in the index too early: its payments were reversed, or a holiday was added. If it is due
+        // nevertheless, its payments were numbered so late that they belong to the next settlement.
         await updateDue(client, input, nowMs + SETTLEMENT_INTERVAL_MS)
       }
       return started
@@ -89,7 +89,7 @@ async function findLastDueSequence(
  * its payments. The last batch completes the settlement and appends its event. A row lock keeps two batches of one
  * settlement from running at once: the second one waits or is skipped.
  *
- * @returns `full`: it is completed, and the next settlement continues after it
+ * @returns `full`: the settlement is completed, and the next settlement continues after it
  */
 export async function processNextBatch(
   { database, clock, semaphore, onCommit }: SettlementContext,
@@ -112,7 +112,7 @@ export async function processNextBatch(
       if (after.status === 'RUNNING') return { state: 'running', hasEvents: hasShares } as const
       await updateDue(client, after)
       const state = after.grossMinor >= FULL_MINOR ? 'full' : 'completed'
-      // All due payments may have been reversed meanwhile: then no money moved.
+      // If all due payments were reversed since the start, no money moved and there is no event.
       if (after.transactionCount === 0n) return { state } as const
       const eventId = newId('evt', nowMs)
       const payload = encodeSettlementEvent(after, eventId, nowMs)
@@ -124,7 +124,7 @@ export async function processNextBatch(
   return outcome.state
 }
 
-/** Points the row of a balance in the index at its next unsettled payment. */
+/** Updates the row of a balance in the index to its next unsettled payment. */
 async function updateDue(
   client: Queryable,
   { businessId, live }: BalanceKey,

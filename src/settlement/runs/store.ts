@@ -1,6 +1,4 @@
 import type { Pool, PoolClient } from 'pg'
-import { firstIdAt } from '../../core/ids.ts'
-import { bindValues } from '../../postgres/bind-values.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
 import type { SettlementRequest } from '../settlement.entity.ts'
 import { type BalanceKey, FULL_MINOR, type Settlement } from '../settlement.ts'
@@ -16,7 +14,7 @@ export const SETTLEMENT_COLUMNS = `id, business_id as "businessId", live, coales
   splits_minor as "splitsMinor", round(date_part('epoch', started_at) * 1000) as "startedAtMs",
   round(date_part('epoch', completed_at) * 1000) as "completedAtMs"`
 
-/** What PostgreSQL returns as texts. */
+/** The columns that the driver returns as strings. */
 const BIGINTS = [
   ...(['fromSequence', 'toSequence', 'scannedSequence', 'feeFlatMinor', 'feeCapMinor'] as const),
   ...(['transactionCount', 'grossMinor', 'feesMinor', 'splitsMinor'] as const),
@@ -62,7 +60,7 @@ export async function findRunning(
  * One page of the running settlements, oldest first: all of them, or those that a request for all
  * businesses of a mode waits for (its own, and any that were already running when it was made).
  *
- * @param nowMs without a request, settlements that failed and wait for another attempt are left out
+ * @param nowMs without a request, failed settlements that are postponed beyond this time are left out
  * @param after the id of the last settlement of the previous page
  */
 export async function listRunning(
@@ -118,50 +116,6 @@ export async function findRange(
   return rows[0] && { after: BigInt(rows[0].after), upTo: BigInt(rows[0].up_to) }
 }
 
-/** Settlements, newest first. @param after the id of the last settlement of the previous page */
-export async function listSettlementsBy(
-  pool: Queryable,
-  filter: {
-    readonly businessId: string | undefined
-    readonly live: boolean | undefined
-    /** When they started; epoch milliseconds. */
-    readonly fromMs: number | undefined
-    readonly toMs: number | undefined
-    readonly id: string | undefined
-    /** The businesses that the caller may read; undefined: all. */
-    readonly restriction: ReadonlySet<string> | undefined
-  },
-  after: string | undefined,
-  limit: number,
-): Promise<Settlement[]> {
-  const { values, bind } = bindValues(limit)
-  const { businessId, live, restriction } = filter
-  // A requested business has already passed the caller's restriction.
-  const businesses = businessId === undefined ? restriction && [...restriction] : [businessId]
-  const businessIds = businesses && bind(businesses)
-  // Ids begin with the time at which settlements started.
-  const idAt = (atMs: number) => bind(firstIdAt('stl', Math.max(0, Math.floor(atMs))))
-  const range = [
-    ...(after === undefined ? [] : [` and id < ${bind(after)}`]),
-    ...(filter.fromMs === undefined ? [] : [` and id >= ${idAt(filter.fromMs)}`]),
-    ...(filter.toMs === undefined ? [] : [` and id < ${idAt(filter.toMs)}`]),
-    ...(filter.id === undefined ? [] : [` and id = ${bind(filter.id)}`]),
-  ].join('')
-  // One subquery for each mode and business, so that each reads an index in order.
-  const newest = (live === undefined ? [true, false] : [live]).map((mode) => {
-    const where = `live = ${mode}${range} order by id desc limit $1`
-    if (businessIds === undefined) return `(select * from settlement where ${where})`
-    return `(select s.* from unnest(${businessIds}::text[]) as b(id) cross join lateral (
-        select * from settlement where business_id = b.id and ${where}) s)`
-  })
-  const { rows } = await pool.query<SettlementRow>(
-    `select ${SETTLEMENT_COLUMNS} from (${newest.join(' union all ')}) newest
-      order by id desc limit $1`,
-    values,
-  )
-  return rows.map(toSettlement)
-}
-
 /** A settlement to insert. */
 interface NewSettlement extends BalanceKey, Fee {
   readonly id: string
@@ -180,7 +134,7 @@ interface NewSettlement extends BalanceKey, Fee {
  * settlement to the last event recorded before `dueBeforeMs`. Sequence numbers may deviate slightly
  * from the order of recording: events numbered below the last due one are settled with it.
  *
- * @returns undefined if the range has no unsettled payment, or the request has its settlement of this business
+ * @returns undefined if the range has no unsettled payment, or the request already has its settlement of this business
  */
 export async function insertSettlement(
   client: PoolClient,

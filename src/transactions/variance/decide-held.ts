@@ -12,27 +12,19 @@ import { lockTransaction } from '../queries.ts'
 import { reverseLocked } from '../reverse-transaction.ts'
 import type { StoredTransaction } from '../transaction.ts'
 
-export interface DecisionDependencies {
-  /** Limits how many decisions hold a connection while they wait for a row or the audit log. */
-  readonly semaphore: Semaphore
-}
-
-/** The operator who acts for a business; undefined: the business itself, which the audit log does not record. */
-type Operator = Actor | undefined
-
 /**
- * Accepts a held payment: it becomes pending, and is settled as if it had been recorded now. If its account is for a
- * single use and unused, it uses it up. A repeat changes nothing.
+ * Accepts a held payment: its money becomes pending, and is settled as if it had been recorded now. The payment uses up
+ * its account if that is a single-use account without a use so far. A repeated call changes nothing.
  *
  * @throws Fault not_found, not_held (never held, or its return was requested or completed)
  */
 export function acceptPayment(
   runtime: Runtime,
-  dependencies: DecisionDependencies,
+  semaphore: Semaphore,
   transactionId: string,
-  operator: Operator,
+  actor: Actor,
 ): Promise<StoredTransaction> {
-  return decide(runtime, dependencies, transactionId, async (client, payment, nowMs) => {
+  return decide(runtime, semaphore, transactionId, async (client, payment, nowMs) => {
     const { transaction, accountId, wouldUse } = payment
     const { variance } = transaction
     if (variance?.hold === 'ACCEPTED') return undefined
@@ -44,7 +36,7 @@ export function acceptPayment(
     const event = eventOf('PAYMENT_NOTIFICATION', after, nowMs)
     await acceptHeld(client, transactionId, wouldUse, event)
     if (wouldUse) await useAccounts(client, [accountId], nowMs)
-    await audit(client, operator, 'transaction.accept', transaction, {
+    await audit(client, actor, 'transaction.accept', transaction, {
       variance: variance.variance,
     })
     return after
@@ -52,17 +44,17 @@ export function acceptPayment(
 }
 
 /**
- * Requests the return of a held payment, which an operator completes. A repeat changes nothing.
+ * Requests the return of a held payment, which an operator completes. A repeated call changes nothing.
  *
  * @throws Fault not_found, not_held (never held, or accepted)
  */
 export function returnPayment(
   runtime: Runtime,
-  dependencies: DecisionDependencies,
+  semaphore: Semaphore,
   { transactionId, reason }: { readonly transactionId: string; readonly reason: string },
-  operator: Operator,
+  actor: Actor,
 ): Promise<StoredTransaction> {
-  return decide(runtime, dependencies, transactionId, async (client, { transaction }, nowMs) => {
+  return decide(runtime, semaphore, transactionId, async (client, { transaction }, nowMs) => {
     const { variance } = transaction
     if (variance?.hold === 'RETURN_REQUESTED' || variance?.hold === 'RETURNED') return undefined
     if (variance?.hold !== 'HELD') throw notHeld(transaction)
@@ -77,38 +69,41 @@ export function returnPayment(
     }
     const event = eventOf('PAYMENT_RETURN_REQUESTED', after, nowMs)
     await requestReturn(client, transactionId, reason, event)
-    await audit(client, operator, 'transaction.return', transaction, { reason })
+    await audit(client, actor, 'transaction.return', transaction, { reason })
     return after
   })
 }
 
 /**
- * Completes a requested return, once the money is on its way back: reverses the payment. A repeat changes nothing.
+ * Completes a requested return, once the money is on its way back: reverses the payment. A repeated call changes nothing.
  *
  * @param note how the money was returned: the reason of the reversal
  * @throws Fault not_found, not_held (no return was requested)
  */
 export function completeReturn(
   runtime: Runtime,
-  dependencies: DecisionDependencies,
+  semaphore: Semaphore,
   { transactionId, note }: { readonly transactionId: string; readonly note: string },
-  operator: Actor,
+  actor: Actor,
 ): Promise<StoredTransaction> {
-  return decide(runtime, dependencies, transactionId, async (client, { transaction }, nowMs) => {
+  return decide(runtime, semaphore, transactionId, async (client, { transaction }, nowMs) => {
     const { variance } = transaction
     if (variance?.hold === 'RETURNED') return undefined
     if (variance?.hold !== 'RETURN_REQUESTED') {
       throw new Fault('not_held', `${stateText(transaction)}; no return was requested`)
     }
     const reversal = { reason: note, nowMs }
-    return reverseLocked(client, transaction, reversal, operator, 'transaction.complete_return')
+    return reverseLocked(client, transaction, reversal, actor, 'transaction.complete_return')
   })
 }
 
-/** @param run returns the transaction as it changed it; undefined: the decision was made before */
+/**
+ * @param semaphore limits how many decisions hold a connection while they wait for a row or the audit log
+ * @param run returns the changed transaction; undefined: the decision was made before
+ */
 async function decide(
   { database: { durablePool }, clock, onCommit }: Runtime,
-  { semaphore }: DecisionDependencies,
+  semaphore: Semaphore,
   transactionId: string,
   run: (
     client: PoolClient,
@@ -166,16 +161,15 @@ function eventOf(
   return { eventId, occurredAtMs, payload }
 }
 
-/** Last, because appends wait for each other. */
+/** Called last in the transaction, because appends to the audit log wait for each other. */
 async function audit(
   client: PoolClient,
-  operator: Operator,
+  actor: Actor,
   action: 'transaction.accept' | 'transaction.return',
   { id, amountMinor, account }: StoredTransaction,
   details: Readonly<Record<string, string>>,
 ): Promise<void> {
-  if (operator === undefined) return
-  await appendAudit(client, operator, {
+  await appendAudit(client, actor, {
     action,
     targetId: id,
     businessId: account.businessId,
@@ -203,7 +197,7 @@ async function lockVaried(
   })
   const accountId = rows[0]?.account_id
   if (accountId === undefined) return undefined
-  // The account first: recording locks in this order, too.
+  // The account is locked first, because recording locks in this order, too.
   const terms = (await lockOneTimeAccounts(client, [accountId])).get(accountId)
   const transaction = await lockTransaction(client, transactionId)
   if (transaction === undefined) return undefined

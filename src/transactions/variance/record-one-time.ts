@@ -1,9 +1,6 @@
 import type { PoolClient } from 'pg'
-import {
-  type LockedTerms,
-  lockOneTimeAccounts,
-  useAccounts,
-} from '../../accounts/one-time-store.ts'
+import { lockOneTimeAccounts, useAccounts } from '../../accounts/one-time-store.ts'
+import type { AccountTerms } from '../../accounts/terms.ts'
 import { assert } from '../../core/errors.ts'
 import { afterCommit, inTransaction } from '../../postgres/in-transaction.ts'
 import type { Runtime } from '../../postgres/runtime.ts'
@@ -26,7 +23,7 @@ interface OneTimePayment<Row> {
   readonly toRow: (transaction: StoredTransaction) => Row
 }
 
-/** A decided payment, and whether it was written. It was not if its session is known or its account closed. */
+/** A decided payment, and whether it was written: not if its session is known or its account is closed. */
 interface Written<Row> {
   readonly isWritten: boolean
   readonly transaction: StoredTransaction
@@ -35,9 +32,9 @@ interface Written<Row> {
 
 /**
  * Records payments into one-time accounts. Each is decided while its account is locked, and recorded in the same
- * transaction: of two payments at once into a single-use account, the second sees the first.
+ * transaction, so that the second of two concurrent payments into a single-use account sees the first.
  *
- * @param onWritten called with what each transaction has written, after its commit, in the order of the payments
+ * @param onWritten called after each commit with the payments of that transaction, in their order
  */
 export function recordOneTime<Payment extends OneTimePayment<NewTransaction>>(
   runtime: Runtime,
@@ -82,7 +79,7 @@ async function writeInRounds<Row extends object, Payment extends OneTimePayment<
       const accounts = await lockOneTimeAccounts(client, ids)
       const decided = round.map((payment) => {
         const terms = accounts.get(payment.accountId)
-        assert(terms, 'whether an account is for one time never changes')
+        assert(terms, 'a one-time account stays a one-time account')
         const { transaction, decided } = decidePayment(terms, payment.transaction)
         return { payment, transaction, row: { ...payment.toRow(transaction), ...decided } }
       })
@@ -106,7 +103,7 @@ async function writeInRounds<Row extends object, Payment extends OneTimePayment<
 
 /** Decides about a payment by the terms of its account, which the caller has locked until the commit. */
 export function decidePayment(
-  terms: LockedTerms,
+  terms: AccountTerms,
   payment: StoredTransaction,
 ): { readonly transaction: StoredTransaction; readonly decided: Decided } {
   if (payment.status !== 'SUCCESS') {
@@ -125,8 +122,8 @@ export function decidePayment(
 }
 
 /**
- * Splits payments into rounds, each with at most one payment into a single-use account: its outcome decides about the
- * next one.
+ * Splits payments into rounds with at most one payment into each single-use account, because its outcome decides about the
+ * next payment.
  */
 export function roundsOf<Payment>(
   payments: readonly Payment[],

@@ -23,8 +23,8 @@ interface ReportedPayer {
  * Decides how a payment differs from the terms of its account. If it differs in several ways, what the business
  * cannot undo comes first: the order is paid for, the account has expired, a stranger paid, the amount is wrong.
  *
- * A payment is late by the time at which the bank says that it was paid. Banks report some payments late: the payer
- * who paid in time has kept the terms, even if the account has ended meanwhile.
+ * The payment time that the bank states decides whether a payment is late. Banks report some payments late, and a payer who
+ * paid in time has kept the terms, even if the account has expired in the meantime.
  *
  * @param isUsed whether a payment has used the account up
  */
@@ -67,7 +67,7 @@ function isSamePayer(allowed: AllowedPayer, payer: ReportedPayer): boolean {
 }
 
 /**
- * What became of a payment with a variance. It is in no balance while it is held.
+ * The state of a payment with a variance. It counts towards no balance while it is held.
  *
  *     HELD ──the business accepts it──▶ ACCEPTED
  *       ├──the business asks to return it──▶ RETURN_REQUESTED ──the return is complete──▶ RETURNED
@@ -75,14 +75,14 @@ function isSamePayer(allowed: AllowedPayer, payer: ReportedPayer): boolean {
  */
 export type HoldState = 'HELD' | 'ACCEPTED' | 'RETURN_REQUESTED' | 'RETURNED'
 
-/** How a payment into a one-time account differs, and what became of it. */
+/** How a payment into a one-time account differs from the terms, and the state of its hold. */
 export interface PaymentVariance {
   readonly variance: Variance
   /** Undefined if the variance is NONE. */
   readonly hold: HoldState | undefined
   /** When its hold ended; undefined while it is held, and if it never was. */
   readonly decidedAtMs: number | undefined
-  /** Why the business asked to return it; empty if it did not say, or did not ask. */
+  /** Why the business asked to return it; empty if it gave no reason, or did not ask. */
   readonly returnReason: string
 }
 
@@ -111,5 +111,5 @@ export interface Decided {
   readonly isUse: boolean
 }
 
-/** The decision about a payment into a permanent account, or one whose money has not arrived. */
+/** The decision about a payment into a permanent account, or a payment whose money has not arrived. */
 export const CREDITED: Decided = { variance: null, hold: null, isUse: false }

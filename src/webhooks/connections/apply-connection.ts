@@ -3,7 +3,6 @@ import { createSecureContext } from 'node:tls'
 import type { Pool } from 'pg'
 import { type FieldFault, invalidFields } from '../../core/errors.ts'
 import type { Encrypter } from '../../crypto/encryption.ts'
-import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Endpoint } from '../endpoints/endpoint.entity.ts'
 import { type UrlRules, urlRefusal } from '../sender/address-guard.ts'
 import {
@@ -19,7 +18,7 @@ import {
 } from './connection.ts'
 
 /**
- * Changes the connection of a locked endpoint, whose URL is already the new one.
+ * Changes the connection of a locked endpoint, whose URL has already been changed.
  *
  * @returns the connection after the change
  * @throws Fault validation_failed
@@ -54,18 +53,16 @@ export function connectionOf(
   return connectionEncrypted ? decryptConnection(encrypter, id, connectionEncrypted) : undefined
 }
 
-/** What the audit log states about a change: names, and never a secret. */
+/** The audit details of a change: names, and never a secret. */
 export function connectionDetails({
   headers,
   authentication,
   certificate,
 }: ConnectionChange): Readonly<Record<string, unknown>> {
   return {
-    ...(headers && { headers: headers.map(({ name }) => name) }),
-    ...(authentication !== undefined && { authentication: authentication?.method ?? 'none' }),
-    ...(certificate !== undefined && {
-      certificate: certificate ? factsOf(certificate).fingerprint : 'none',
-    }),
+    headers: headers?.map(({ name }) => name),
+    authentication: authentication === null ? 'none' : authentication?.method,
+    certificate: certificate === null ? 'none' : certificate && factsOf(certificate).fingerprint,
   }
 }
 
@@ -108,8 +105,8 @@ function authenticationFaults(authentication: Authentication, rules: UrlRules): 
 }
 
 /**
- * The faults of a change together with what there was: its secrets stay with their origin, so that a
- * new URL cannot obtain them.
+ * The faults of a change in combination with the current connection. Secrets stay with their origin, so that a new URL
+ * cannot obtain them.
  */
 function combinedFaults(
   current: Connection | undefined,
@@ -122,7 +119,7 @@ function combinedFaults(
     ...(change.authentication === undefined && current?.authentication ? ['authentication'] : []),
   ]
   if (isMoved && kept.length > 0) {
-    const message = `is another origin: state ${kept.join(' and ')} again, or remove them`
+    const message = `has another origin: state ${kept.join(' and ')} again, or remove them`
     return [{ field: 'url', message }]
   }
   if (next?.certificate && !next.origin.startsWith('https:')) {
@@ -130,7 +127,7 @@ function combinedFaults(
   }
   const at = next?.headers.findIndex(({ name }) => name.toLowerCase() === 'authorization') ?? -1
   if (at < 0 || !next?.authentication) return []
-  const message = 'must not be authorization, as there is an authentication method'
+  const message = 'must not be authorization, because an authentication method is set'
   return [{ field: `${HEADERS}[${at}].name`, message }]
 }
 
@@ -175,7 +172,7 @@ const CERTIFICATE = 'options.clientCertificate.certificatePem'
 
 const KEY = 'options.clientCertificate.privateKeyPem'
 
-/** A certificate and its chain. */
+/** The most certificates: a certificate and its chain. */
 const CHAIN_MAX = 5
 
 const BLOCKS = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g
@@ -184,14 +181,14 @@ const BLOCKS = /-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g
 export function factsOf({ cert }: ClientCertificate) {
   const { subject, fingerprint256, validToDate } = new X509Certificate(cert)
   return {
-    // Node writes one part on each line.
+    // Node writes each part of the name on a line of its own.
     subject: subject.split('\n').join(', '),
     fingerprint: fingerprint256.replaceAll(':', '').toLowerCase(),
     expiresAt: validToDate,
   }
 }
 
-/** The faults of a requested certificate. No message repeats what was sent. */
+/** The faults of a requested certificate. No message repeats a part of the request. */
 function certificateFaults(certificate: ClientCertificate, nowMs: number): FieldFault[] {
   const message = chainFault(certificate.cert, nowMs)
   if (message !== undefined) return [{ field: CERTIFICATE, message }]
@@ -223,7 +220,7 @@ function keyFault({ cert, key: text }: ClientCertificate): string | undefined {
   }
   if (!new X509Certificate(cert).checkPrivateKey(key)) return 'does not belong to the certificate'
   try {
-    // Refuses what TLS would: keys that are too weak, for example.
+    // Fails for whatever TLS would refuse, for example a key that is too weak.
     createSecureContext({ cert, key: text })
     return undefined
   } catch {
@@ -240,15 +237,16 @@ interface Expiring {
 }
 
 /**
- * The endpoints whose client certificates expire before a time, the first one first, and how many
- * endpoints have one.
+ * The endpoints whose client certificates expire before a time, in the order of expiry, and the number of endpoints with
+ * a client certificate.
  */
 export async function listExpiringCertificates(
   pool: Pool,
   beforeMs: number,
 ): Promise<{ readonly endpoints: number; readonly expiring: readonly Expiring[] }> {
   const { rows } = await pool.query<Expiring & { endpoints: number }>(
-    `select id, ${epochMs('certificate_expires_at')} as "expiresAtMs", count(*) over ()::int as endpoints
+    `select id,
+        round(date_part('epoch', certificate_expires_at) * 1000) as "expiresAtMs", count(*) over ()::int as endpoints
       from webhook_endpoint where certificate_expires_at is not null and deleted_at is null
       order by certificate_expires_at limit $1`,
     [LISTED_MAX],

@@ -1,9 +1,9 @@
 import type { EncryptedColumn } from '../../crypto/encrypted-rows.ts'
 import type { Encrypter } from '../../crypto/encryption.ts'
 
-/** What requests to an endpoint carry besides the signed event. Stored encrypted as a whole. */
+/** The headers, authentication and certificate of requests to an endpoint. Stored encrypted as a whole. */
 export interface Connection {
-  /** The origin of the URL that it is for: it is sent to no other. */
+  /** The origin of the URL for which it was stated. It is sent to no other origin. */
   readonly origin: string
   readonly headers: readonly Header[]
   readonly authentication: Authentication | undefined
@@ -41,7 +41,7 @@ export interface OAuth2Client {
   readonly credentialsInBody: boolean
 }
 
-/** What to change of a connection; undefined keeps it, and null removes it. */
+/** The changes of a connection; undefined keeps a part, and null removes it. */
 export interface ConnectionChange {
   readonly headers?: readonly Header[] | undefined
   readonly authentication?: Authentication | null | undefined

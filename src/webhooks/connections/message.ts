@@ -35,7 +35,7 @@ export function toRequestedOptions(options: EndpointOptions | undefined): Reques
   return { connection, rateLimit, ordered }
 }
 
-/** @returns null if there is no method, which removes the one there was */
+/** @returns null if there is no method, which removes the current method */
 function toAuthentication({ method }: AuthenticationMessage): Authentication | null {
   if (method.case === undefined) return null
   if (method.case === 'basic') {
@@ -54,7 +54,7 @@ function toAuthentication({ method }: AuthenticationMessage): Authentication | n
   }
 }
 
-/** @returns null if both are empty, which removes the one there was */
+/** @returns null if both are empty, which removes the current certificate */
 function toCertificate(message: ClientCertificateMessage): ClientCertificate | null {
   const { certificatePem: cert, privateKeyPem: key } = message
   return cert === '' && key === '' ? null : { cert, key }

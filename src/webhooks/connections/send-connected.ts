@@ -11,8 +11,8 @@ import {
   type OAuth2Client,
 } from './connection.ts'
 
-/** Posts a request with what its connection adds. The headers of the signature come last: they win. */
-export type SendConnected = (
+/** Posts a request with the headers of its connection. The headers of the signature come last and take precedence. */
+type SendConnected = (
   connection: Connection,
   to: Omit<Destination, 'certificate'>,
   signed: Record<string, string>,
@@ -30,12 +30,15 @@ export function createConnectedSender(httpClient: HttpClient, clock: Clock): Sen
       return httpClient.post(certificate ? { ...to, certificate } : to, headers, body)
     }
     if (authentication?.method !== 'oauth2') return post()
+    const startedMs = clock.now()
     const first = await tokens.find(to.endpointId, authentication)
     if ('error' in first) return failed(first.error)
     const outcome = await post(first.token)
     if (outcome.status !== UNAUTHORIZED) return outcome
-    // Retry once: a receiver that refuses a new token too refuses the delivery.
+    // Retry once. If the receiver refuses a new token, too, it refuses the delivery.
     tokens.forget(to.endpointId, first.token)
+    // An attempt that outlasts its lease is sent a second time by another instance.
+    if (clock.now() - startedMs > httpClient.timeoutMs / 2) return outcome
     const second = await tokens.find(to.endpointId, authentication)
     if ('error' in second) return failed(second.error)
     return second.token === first.token ? outcome : post(second.token)
@@ -45,7 +48,7 @@ export function createConnectedSender(httpClient: HttpClient, clock: Clock): Sen
 /**
  * The headers that a connection adds to a request, with names in lower case.
  *
- * @param accessToken if it authenticates by OAuth 2.0
+ * @param accessToken present if the connection authenticates with OAuth 2.0
  */
 export function connectionHeaders(
   { headers, authentication }: Connection,
@@ -61,21 +64,23 @@ function basic({ username, password }: Omit<BasicAuthentication, 'method'>): str
   return `Basic ${Buffer.from(`${username}:${password}`).toString('base64')}`
 }
 
-/** An access token, or why there is none: shown to users. */
+/** An access token, or the reason why there is none, which is shown to users. */
 type AccessToken = { readonly token: string } | { readonly error: string }
 
 /** The most endpoints whose tokens are kept. */
 const TOKENS_MAX = 1_000
 
-/** Two requests for tokens and two webhooks together take less than a lease. */
-const BOUNDS = { timeoutMs: 5_000, keptBytes: 16_384 }
+/** The longest that a request for a token takes; less if the lease is short. */
+const TOKEN_TIMEOUT_MS = 5_000
 
-/** If a response does not state how long its token is valid, and the longest time that one is kept. */
+const TOKEN_BYTES_MAX = 16_384
+
+/** How long a token is valid if its response does not say, and the longest time for which a token is kept. */
 const EXPIRES_DEFAULT_SECONDS = 300
 
 const EXPIRES_MAX_SECONDS = 86_400
 
-/** A token is not used in this time before it expires, or in the second half of a short life. */
+/** A token is not used in the last 30 seconds before it expires, or in the second half of a shorter life. */
 const EARLY_SECONDS = 30
 
 const TOKEN = /^[\x21-\x7e]+$/
@@ -105,7 +110,7 @@ function createAccessTokens(httpClient: HttpClient, clock: Clock) {
       const identity = JSON.stringify(client)
       const found = known.get(endpointId)
       if (found?.client === identity && clock.now() < found.untilMs) return { token: found.token }
-      // Many deliveries need a token at the same time, and share one request.
+      // Deliveries that need a token at the same time share one request.
       const key = `${endpointId} ${identity}`
       const pending = inProgress.get(key)
       if (pending) return pending
@@ -113,20 +118,22 @@ function createAccessTokens(httpClient: HttpClient, clock: Clock) {
       inProgress.set(key, request)
       return request
     },
-    /** The receiver refused the token: the next `find` obtains another one. */
+    /** Called if the receiver refused the token. The next `find` obtains another token. */
     forget(endpointId: string, token: string): void {
       if (known.get(endpointId)?.token === token) known.delete(endpointId)
     },
   }
 }
 
-/** Requests a token by the client credentials grant of RFC 6749, from where webhooks may be sent only. */
+/** Requests a token by the client credentials grant of RFC 6749. The same addresses are allowed as for webhooks. */
 async function requestToken(
   httpClient: HttpClient,
   endpointId: string,
   { tokenUrl, clientId, clientSecret, scope, audience, credentialsInBody }: OAuth2Client,
 ): Promise<{ readonly token: string; readonly expiresSeconds: number } | { error: string }> {
   const oauth = await import('oauth4webapi')
+  const timeoutMs = Math.min(TOKEN_TIMEOUT_MS, httpClient.timeoutMs / 3)
+  const bounds = { timeoutMs, keptBytes: TOKEN_BYTES_MAX }
   const server = { issuer: tokenUrl, token_endpoint: tokenUrl }
   const client = { client_id: clientId }
   const authenticate = credentialsInBody
@@ -140,13 +147,13 @@ async function requestToken(
     authenticate,
     parameters,
     {
-      // Which URLs are allowed was checked when the endpoint was set up, and the HTTP client checks addresses.
+      // The URL was checked when the endpoint was set up, and the HTTP client checks addresses.
       [oauth.allowInsecureRequests]: true,
       headers: { 'user-agent': 'Inflow-Webhooks/1' },
       async [oauth.customFetch](url, { headers, body }) {
         const to = { endpointId: `${endpointId} token`, url, concurrency: 1 }
-        outcome = await httpClient.post(to, headers, `${body}`, BOUNDS)
-        // Some servers state another type than JSON.
+        outcome = await httpClient.post(to, headers, `${body}`, bounds)
+        // Some servers send JSON under another content type.
         return Response.json(parse(outcome.responseBody), {
           status: outcome.error === '' ? 200 : 400,
         })
@@ -166,14 +173,14 @@ async function requestToken(
     if (outcome === undefined || outcome.error === '') {
       return { error: 'no access token: the response has no bearer token' }
     }
-    // Only the standard error code of a refusal is shown: the rest may repeat what was sent.
+    // Only the standard error code of a refusal is shown, because the rest may repeat secrets of the request.
     const code = error instanceof oauth.ResponseBodyError ? error.error : ''
     const isCode = /^[a-z_]{1,50}$/.test(code)
     return { error: `no access token: ${outcome.error}${isCode ? ` (${code})` : ''}` }
   }
 }
 
-/** @returns the value of a JSON text; an empty object if it is none */
+/** @returns the value of a JSON text; an empty object if the text is not JSON */
 function parse(text: string): unknown {
   try {
     return JSON.parse(text)
@@ -196,7 +203,7 @@ export type LoadConnection = (
   version: number,
 ) => Promise<Connection | undefined>
 
-/** Reads connections once for each version; endpoints that never had one cost nothing. */
+/** Reads connections once for each version; endpoints that never had a connection cost nothing. */
 export function createLoadConnection(pool: Pool, encrypter: Encrypter): LoadConnection {
   const known = new LRUCache<string, Loaded>({ max: CONNECTIONS_MAX })
   return async (endpointId, version) => {

@@ -69,7 +69,7 @@ export class AttemptRunner {
     this.startWaiting()
   }
 
-  /** Marks the endpoints slow that have kept an attempt waiting for long. */
+  /** Marks endpoints as slow whose attempts have been in progress for long. */
   markSlow(): void {
     const { limiter } = this.#options
     const nowTickMs = performance.now()
@@ -98,7 +98,7 @@ export class AttemptRunner {
     const { endpointId } = attempt.claim
     const outcome = await steps.send(attempt)
     const latencyMs = Math.round(performance.now() - attempt.startedTickMs)
-    // The endpoint's capacity is free now; the delivery is finished once it is recorded.
+    // The capacity of the endpoint is free now; the delivery is finished once the outcome is recorded.
     const wasDegraded = limiter.isDegraded(endpointId)
     limiter.finished(endpointId, resultOf(outcome, latencyMs), latencyMs)
     if (!this.#inProgress.has(attempt)) return
@@ -124,7 +124,7 @@ export class AttemptRunner {
     void this.#run(attempt)
   }
 
-  /** Starts one attempt of each endpoint in turn, as long as any may start: a rate limit may have held some back. */
+  /** Starts one attempt of each endpoint in turn, as long as any may start. A rate limit may have held some back. */
   startWaiting(): void {
     if (this.#closed) return
     const { limiter, waitMaxMs, onUnused } = this.#options
@@ -156,7 +156,7 @@ function createQueues() {
     add(claims: readonly Claim[], claimedTickMs: number): void {
       for (const [endpointId, own] of Map.groupBy(claims, (claim) => claim.endpointId)) {
         const later = own.map((claim) => ({ claim, claimedTickMs })).reverse()
-        // Stored in reverse: popping the last is cheap, while shifting the first moves all others.
+        // Stored in reverse, because popping the last claim is cheap, while shifting the first moves all others.
         queues.set(endpointId, [...later, ...(queues.get(endpointId) ?? [])])
       }
     },

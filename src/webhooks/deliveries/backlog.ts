@@ -4,9 +4,9 @@ import type { Pool } from 'pg'
 const ROWS_COUNTED_MAX = 100_000
 
 /** The deliveries that are overdue. */
-export interface Backlog {
+interface Backlog {
   readonly due: number
-  /** How long the oldest has been due; 0 if none is. */
+  /** How long the oldest delivery has been due; 0 if none is due. */
   readonly oldestSeconds: number
 }
 
@@ -32,7 +32,7 @@ export async function readBacklog(pool: Pool): Promise<Backlog> {
 export interface Due {
   /** Counted up to a bound. */
   readonly deliveries: number
-  /** When the oldest counted one was due; undefined: there is none. */
+  /** When the oldest counted delivery was due; undefined: there is none. */
   readonly oldestDueAtMs: number | undefined
 }
 
@@ -74,8 +74,7 @@ export async function readDue(
 export async function dispatchedUpTo(pool: Pool): Promise<bigint> {
   const result = await pool.query<{ position: string }>({
     name: 'webhook-dispatched-up-to',
-    // Read from the end of the index, where nothing was ever deleted: it costs the same under a snapshot that has been
-    // open for an hour.
+    // Reads the end of the index, where no row was ever deleted, so a long-lived snapshot does not make it slower.
     text: 'select position from webhook_dispatcher order by position desc limit 1',
   })
   return BigInt(result.rows[0]?.position ?? 0)
@@ -85,7 +84,7 @@ export async function dispatchedUpTo(pool: Pool): Promise<bigint> {
 const POSITION_MAX = 2n ** 63n - 1n
 
 /**
- * @param maxAgeMs how long the result is kept. A redelivery before that position may wait as long
+ * @param maxAgeMs how long the result is kept, and so how long a redelivery before that position may wait
  * @returns a function that returns a position before all pending deliveries
  */
 export function createPendingFrom(
@@ -104,11 +103,10 @@ export function createPendingFrom(
 }
 
 /**
- * A position before all pending deliveries: the start of the first partition that has any. Most
- * partitions have none, so statements that look for deliveries that are due are bounded by it:
- * otherwise each look-up would open the index of every partition.
+ * A position before all pending deliveries: the start of the first partition that has any. Most partitions have none, so
+ * the statements that look for due deliveries begin here. Otherwise each look-up would open the index of every partition.
  *
- * One look-up for each partition.
+ * Makes one look-up for each partition.
  */
 async function readPendingFrom(pool: Pool): Promise<bigint> {
   // The order keeps the planner on the index of pending deliveries.
@@ -131,7 +129,7 @@ async function readPendingFrom(pool: Pool): Promise<bigint> {
 const ROWS_MAX = 5_000
 const STATEMENTS_MAX = 100
 
-/** Deletes the positions before the last one; nothing while another instance does. */
+/** Deletes the positions before the last position; nothing while another instance does this. */
 export async function deleteSupersededPositions(pool: Pool, signal?: AbortSignal): Promise<void> {
   let after: string | null = '-1'
   for (let i = 0; i < STATEMENTS_MAX && after !== null && !signal?.aborted; i++) {
@@ -140,7 +138,8 @@ export async function deleteSupersededPositions(pool: Pool, signal?: AbortSignal
 }
 
 /**
- * Continues after the last page: the rows deleted there may be dead and still in the index.
+ * Deletes the positions after the previous page. Starting from the beginning would scan the deleted rows, which may still
+ * be in the index.
  *
  * @returns the last position deleted; null if none is left
  */

@@ -20,20 +20,20 @@ export interface Claim extends ClaimKey {
   readonly url: string
   /** The maximum number of concurrent requests to its endpoint. */
   readonly concurrency: number
-  /** See `Connection`; 0: the endpoint never had one. */
+  /** The version of the `Connection`; 0: the endpoint never had one. */
   readonly connectionVersion: number
-  /** Whether the next event waits until this one is acknowledged: it is then retried without an end. */
+  /** Whether the next event waits until this one is acknowledged. The delivery is then retried without an end. */
   readonly ordered: boolean
   /** The active signing secrets, newest first. */
   readonly secrets: readonly EncryptedSecret[]
   readonly format: RequestFormat
   readonly entry: LogEntry
-  /** The sequence of the event before it that the endpoint is sent; 0 for the first. */
+  /** The sequence number of the previous event for the endpoint; 0 for the first. */
   readonly previousSequence: number
 }
 
 /** A signing secret of an endpoint. */
-export interface EncryptedSecret {
+interface EncryptedSecret {
   readonly number: number
   readonly encrypted: Buffer
   /** Whether it signs only test events. */
@@ -60,7 +60,7 @@ export interface ClaimRow {
    * ciphertext.
    */
   secrets: Buffer[]
-  /** Its deliveries by position. One value is faster than many rows. The position is text, as it is a bigint. */
+  /** Its deliveries by position. One value is faster than many rows. A position is a text, because it is a bigint. */
   claimed: readonly (readonly [
     id: string,
     attempts: number,
@@ -296,13 +296,13 @@ interface ClaimAttempt {
 
 /** Claims whose result did not arrive: the statement may have taken effect. */
 export interface UnclearClaims {
-  /** Runs a statement that claims deliveries of these endpoints. */
+  /** Runs a statement that claims deliveries of the endpoints of `attempt`. */
   watch<T>(attempt: ClaimAttempt, claim: () => Promise<T>): Promise<T>
-  /** Releases their claims, which would wait until the lease ends. Cheap if there are none. */
+  /** Releases these claims, which would otherwise wait until the lease ends. Cheap if there are none. */
   release(): Promise<void>
 }
 
-/** How many of an endpoint's deliveries are looked at, the first due ones first. */
+/** The most deliveries of an endpoint that are looked at, in the order in which they are due. */
 const LOOKED_AT_MAX = 10_000
 
 export function createUnclearClaims(pool: Pool): UnclearClaims {
@@ -327,8 +327,8 @@ export function createUnclearClaims(pool: Pool): UnclearClaims {
 }
 
 /**
- * A lease is recognised by its end. If another process has claimed of the same endpoint in the same millisecond,
- * its deliveries may be sent twice, with the same id.
+ * A lease is recognised by its end. If another process has claimed deliveries of the same endpoint in the same
+ * millisecond, these may be sent twice, with the same id.
  */
 async function releaseUnclear(pool: Pool, unclear: readonly ClaimAttempt[]): Promise<void> {
   await pool.query({

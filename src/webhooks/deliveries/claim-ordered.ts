@@ -16,14 +16,14 @@ import type { Allotment } from './concurrency-limiter.ts'
 const MOVED_MIN = 500
 
 /**
- * How many deliveries of an endpoint one claim looks at for the first pending one. After an old one was sent again,
- * there may be many that are completed: each claim then moves `ordered_from` by this many.
+ * The most deliveries of an endpoint that one claim scans for the first pending delivery. After the redelivery of an old
+ * event, many completed deliveries may follow it: each claim then moves `ordered_from` by this many.
  */
 export const SCANNED_MAX = 10_000
 
 /**
- * Claims what was allotted, with a statement of its own for ordered endpoints. If only that one fails, it is logged,
- * and what was claimed for the others is sent.
+ * Claims the allotted deliveries, with a statement of its own for ordered endpoints. If only that statement fails, the
+ * error is logged, and the claims of the other endpoints are returned.
  */
 export async function claimAllotted(
   pool: Pool,
@@ -58,21 +58,20 @@ export async function claimAllotted(
 }
 
 /**
- * Claims the first pending delivery of each ordered endpoint, if it is due and not leased. Two instances
- * cannot claim two deliveries of one endpoint: both choose the first of their snapshot, and the second
- * one finds it leased.
+ * Claims the first pending delivery of each ordered endpoint, if it is due and not leased. Two instances cannot claim two
+ * deliveries of one endpoint: both choose the first delivery of their snapshot, and the second instance finds it leased.
  *
- * The first one is looked for in the index of positions from `ordered_from`, before which none is
- * pending. A claim moves that forward, unless a delivery is sent again meanwhile: that moves it back, to
- * another value than before (`redeliver.ts`). Where another transaction has locked the endpoint, it does not
- * wait: the next claim moves it.
+ * The statement scans the index of positions from `ordered_from`, before which no delivery is pending. A claim moves
+ * `ordered_from` forward, unless a redelivery changes it in the meantime: a redelivery moves it back, always to another
+ * value (`redeliver.ts`). If another transaction has locked the endpoint, the claim does not wait; a later claim moves it.
  */
 export async function claimOrdered(
   pool: Pool,
   endpointIds: readonly string[],
   { nowMs, leaseMs }: Pick<ClaimTerms, 'nowMs' | 'leaseMs'>,
 ): Promise<{ claims: Claim[]; lost: ClaimKey[] }> {
-  // The limit of the inner scan keeps the state out of it, which would otherwise read all pending ones and sort.
+  // The inner scan has a limit and no condition on the state. With that condition, PostgreSQL could read and sort all
+  // pending deliveries.
   const { rows } = await pool.query<ClaimRow>({
     name: 'webhook-claim-ordered',
     query_timeout: DEADLINES.hot,

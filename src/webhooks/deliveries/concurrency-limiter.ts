@@ -24,15 +24,15 @@ export interface LimitedEndpoint {
  * Each endpoint has its own limit: it starts low, grows by one with each success and falls to one
  * with a failure. An endpoint that fails or is slow is degraded until it responds well again; all
  * degraded endpoints share a separate capacity. One that acknowledges slowly grows too, up to a few
- * requests, so that it keeps up with its payments. So dead endpoints, however many, take none from the
- * healthy ones, and an endpoint that dies is detected before it has taken much.
+ * requests, so that it keeps up with its payments. So dead endpoints, however many, take no capacity from
+ * healthy endpoints, and an endpoint that dies is detected before it has taken much.
  *
  * For an endpoint that responds well at its full limit, deliveries are prefetched: as many as it
  * takes in a quarter of a second, so that a fast receiver does not wait for the database.
  *
- * An endpoint that fails repeatedly gets growing pauses between its attempts: failing is quick, and
- * a large backlog would otherwise keep the process busy with it. The pauses are short if it
- * responds, as a receiver may reject one event and accept the next.
+ * An endpoint that fails repeatedly gets growing pauses between its attempts, because failures are quick, and a large
+ * backlog of such an endpoint would keep the process busy. The pauses are short if the endpoint responds, because a
+ * receiver may reject one event and accept the next.
  */
 export interface ConcurrencyLimiter {
   /**
@@ -54,8 +54,8 @@ export interface ConcurrencyLimiter {
   /** An attempt has started. */
   started(endpointId: string): void
   /**
-   * After how long an attempt counts as slow: sooner for an endpoint that has never responded, as
-   * very many that hang from the start would take all the capacity of the healthy ones.
+   * After how long an attempt counts as slow: sooner for an endpoint that has never responded, because many endpoints
+   * that hang from the start would take all the capacity of the healthy endpoints.
    */
   slowAfterMs(endpointId: string): number
   /** An attempt has been in progress for that long. */
@@ -64,26 +64,21 @@ export interface ConcurrencyLimiter {
   finished(endpointId: string, result: AttemptResult, latencyMs: number): void
 }
 
-/** An attempt's result: acknowledged, acknowledged late, rejected by a response, or without one. */
+/** An attempt's result: acknowledged, acknowledged late, rejected by a response, or without a response. */
 export type AttemptResult = 'acknowledged' | 'slow' | 'rejected' | 'no_response'
 
 /** Limits of the attempts in progress, in addition to the limit of each endpoint. */
-export interface ConcurrencyLimits {
+export const CONCURRENCY_LIMITS = {
   /** The limit of all healthy endpoints together. */
-  readonly healthyMax: number
-  /** The limit of all degraded endpoints together. */
-  readonly degradedMax: number
-  /** The longest pause of an endpoint that responds, and of one that does not. */
-  readonly rejectedPauseMaxMs: number
-  readonly noResponsePauseMaxMs: number
-}
-
-export const CONCURRENCY_LIMITS: ConcurrencyLimits = {
   healthyMax: 100,
+  /** The limit of all degraded endpoints together. */
   degradedMax: 50,
+  /** The longest pause of an endpoint that responds, and of an endpoint that does not. */
   rejectedPauseMaxMs: 250,
   noResponsePauseMaxMs: 2_000,
 }
+
+export type ConcurrencyLimits = Readonly<typeof CONCURRENCY_LIMITS>
 
 interface EndpointState {
   hasResponded: boolean
@@ -110,7 +105,7 @@ const SLOW_INITIAL_MS = 500
 /** The limit of an endpoint that acknowledges, but slowly. */
 const SLOW_LIMIT_MAX = 5
 
-/** An endpoint's prefetch is what it takes in this time, up to this number. */
+/** The prefetch of an endpoint: the deliveries that it takes in this time, up to this number. */
 const PREFETCH_MS = 250
 const PREFETCH_MAX = 500
 
@@ -120,7 +115,7 @@ const PREFETCH_ALL_MAX = 1_000
 /** The weight of the latest attempt in the average latency. */
 const LATENCY_WEIGHT = 0.2
 
-/** Consecutive failures before pauses start, and the first pause; each later one doubles. */
+/** The consecutive failures before pauses start, and the first pause. Each later pause is twice as long. */
 const FAILURES_FREE = 3
 const PAUSE_MIN_MS = 50
 
@@ -191,7 +186,7 @@ export function createConcurrencyLimiter(
 
 const groupOf = ({ degraded }: EndpointState) => (degraded ? 'degraded' : 'healthy')
 
-/** The states of the endpoints, and what the healthy and the degraded ones share. */
+/** The states of the endpoints, and the capacities that healthy and degraded endpoints share. */
 function createStates(limits: ConcurrencyLimits) {
   const states = new Map<string, EndpointState>()
   const max = { healthy: limits.healthyMax, degraded: limits.degradedMax }

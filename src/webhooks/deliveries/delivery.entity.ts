@@ -4,19 +4,19 @@ import type { DeliveryState } from './delivery.ts'
 
 /**
  * The delivery of one event to one endpoint. Partitioned by `position`: a statement that knows the
- * position opens one partition, and retention drops whole ones.
+ * position opens one partition, and retention drops whole partitions.
  */
 export const DeliveryEntity = defineEntity({
   name: 'Delivery',
   tableName: 'webhook_delivery',
   properties: {
     id: p.text().primary(),
-    // To drop a partition would otherwise wait for all that use endpoints.
+    // With a foreign key, dropping a partition would wait for all transactions that use endpoints.
     endpoint: p.manyToOne(EndpointEntity).createForeignKeyConstraint(false),
     position: p.bigint().primary().autoincrement(false),
     /** The event's sequence number in its business and mode. */
     sequence: p.bigint().defaultRaw('0'),
-    /** The sequence of the event before it that the endpoint is sent; 0 for the first. */
+    /** The sequence number of the previous event for the endpoint; 0 for the first. */
     previousSequence: p.bigint().defaultRaw('0'),
     state: p.text().$type<DeliveryState>(),
     attempts: p.integer(),
@@ -43,13 +43,13 @@ export const DeliveryEntity = defineEntity({
   indexes: [
     {
       name: 'webhook_delivery_failed_index',
-      expression: (columns, _table, indexName) =>
-        `create index ${indexName} on "webhook_delivery" (${columns.endpoint}, ${columns.position}) where state = 'FAILED'`,
+      properties: ['endpoint', 'position'],
+      where: "state = 'FAILED'",
     },
     {
       name: 'webhook_delivery_due_index',
-      expression: (columns, _table, indexName) =>
-        `create index ${indexName} on "webhook_delivery" (${columns.endpoint}, ${columns.dueAt}) where state = 'PENDING'`,
+      properties: ['endpoint', 'dueAt'],
+      where: "state = 'PENDING'",
     },
   ],
   checks: [
@@ -96,4 +96,27 @@ export const DispatcherEntity = defineEntity({
   properties: {
     position: p.bigint().primary().autoincrement(false),
   },
+})
+
+/**
+ * The attempts that ended in one hour: a row for each business and mode, and a row with an empty business for all
+ * businesses together. Instances add their counts every few seconds.
+ */
+export const WebhookHourEntity = defineEntity({
+  name: 'WebhookHour',
+  tableName: 'webhook_hour',
+  properties: {
+    /** Empty: all businesses. */
+    businessId: p.text().primary(),
+    live: p.boolean().primary(),
+    hour: p.datetime(3).primary(),
+    attempts: p.bigint(),
+    delivered: p.bigint(),
+    /** Deliveries whose last attempt failed. */
+    failed: p.bigint(),
+    /** How many deliveries took how long: see `bucketOf`. */
+    delays: p.array((text) => Number(text)).columnType('int[]'),
+  },
+  // For retention.
+  indexes: [{ properties: ['hour'] }],
 })

@@ -1,7 +1,7 @@
 /** The state of a delivery: see the diagram of DeliveryStatus in delivery.proto. */
 export type DeliveryState = 'PENDING' | 'DELIVERED' | 'FAILED'
 
-/** Position and endpoint of a delivery, which is its place in a list. */
+/** The position and the endpoint of a delivery: its key in lists. */
 export interface DeliveryPlace {
   readonly position: bigint
   readonly endpointId: string
@@ -29,7 +29,7 @@ export interface StoredDelivery {
   readonly latestAttempt: StoredAttempt | null
 }
 
-/** A delivery that was not acknowledged, for which others of its ordered endpoint wait. */
+/** A delivery that was not acknowledged, so the later deliveries of its ordered endpoint wait for it. */
 export interface OrderBlock {
   readonly endpointId: string
   readonly deliveryId: string

@@ -1,12 +1,12 @@
 import { LRUCache } from 'lru-cache'
-import { createExchange, createShareBuckets } from '../../auth/rate-limits/exchange.ts'
+import { createExchange } from '../../auth/rate-limits/exchange.ts'
 import type { RateLimit } from '../../auth/rate-limits/token-bucket.ts'
 import { SharedBucket } from '../../auth/rate-limits/token-bucket.ts'
 import type { Runtime } from '../../postgres/runtime.ts'
 import type { ConcurrencyLimiter, LimitedEndpoint } from './concurrency-limiter.ts'
 
 /** How often requests to an endpoint may start, in all processes together. */
-export interface Rate {
+interface Rate {
   readonly perSecond: number
   /** How many requests may start now. */
   available(): number
@@ -18,12 +18,12 @@ export interface Rate {
 
 export type CreateRate = (endpointId: string, perSecond: number) => Rate
 
-/** The rates that are kept; one that is forgotten starts with its full burst. */
+/** The most rates that are kept; a forgotten rate starts again with its full burst. */
 const RATES_MAX = 10_000
 
 /**
- * Applies the rate limits of endpoints, besides the limits of concurrency: only as much is claimed as may
- * start at once. An endpoint without a rate limit is not looked up.
+ * Applies the rate limits of endpoints in addition to the concurrency limits: only as many deliveries are claimed as may
+ * start at once. Endpoints without a rate limit are not looked up.
  */
 export function limitRates(
   limiter: ConcurrencyLimiter,
@@ -67,18 +67,18 @@ export function limitRates(
   }
 }
 
-/** A tenth of what a second allows may come at once. */
+/** The burst is a tenth of the requests of a second. */
 export function limitOf(perSecond: number): RateLimit {
   return { perSecond, burst: Math.max(1, Math.ceil(perSecond / 10)) }
 }
 
-/** Rates that all processes share, as they share the rate limits of callers. */
+/** Rates that all processes share, like the rate limits of callers. */
 export function createSharedRates(runtime: Runtime): {
   readonly create: CreateRate
   stop(): Promise<void>
 } {
-  const { clock, database } = runtime
-  const exchange = createExchange(runtime, { share: createShareBuckets(database.relaxedPool) })
+  const { clock } = runtime
+  const exchange = createExchange(runtime)
   return {
     create(endpointId, perSecond) {
       const name = `webhook ${endpointId}`

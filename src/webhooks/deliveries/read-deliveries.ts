@@ -3,12 +3,12 @@ import { CLOCK_SKEW_MAX_MS } from '../../core/durations.ts'
 import { Fault } from '../../core/errors.ts'
 import { firstPositionAt } from '../../events/read-log.ts'
 import { bigintArray } from '../../postgres/binary-arrays.ts'
-import { bindValues } from '../../postgres/bind-values.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
 import { cutPage, cutScan, invalidPageToken, readPage } from '../../postgres/page-token.ts'
+import { bindValues } from '../../postgres/statement.ts'
 import type { DeliveryPlace, DeliveryState, StoredAttempt, StoredDelivery } from './delivery.ts'
 
-/** Which deliveries to read; one of the first three is set. Times in epoch milliseconds. */
+/** Which deliveries to read; one of the first three fields is set. Times in epoch milliseconds. */
 export interface DeliveryFilter {
   readonly endpointId: string | undefined
   readonly eventId: string | undefined
@@ -24,8 +24,8 @@ export interface DeliveryFilter {
 type DeliveryRow = Omit<StoredDelivery, 'position'> & { readonly position: string }
 
 /**
- * Selects the attempts `a` of a delivery. The latest one is in the row of the delivery, and earlier ones in
- * webhook_attempt; deliveries of earlier releases have all their attempts there.
+ * Selects the attempts `a` of a delivery. The latest attempt is in the row of the delivery, and earlier attempts are in
+ * `webhook_attempt`; deliveries of earlier releases have all their attempts there.
  */
 const ATTEMPTS = `select json_build_object('number', a.number,
       'startedAtMs', round(date_part('epoch', a.started_at) * 1000), 'latencyMs', a.latency_ms,
@@ -95,10 +95,10 @@ export async function findDelivery(pool: Pool, id: string): Promise<StoredDelive
 }
 
 /** A delivery with its latest attempts, oldest first. */
-export interface FoundDelivery {
+interface FoundDelivery {
   readonly delivery: StoredDelivery
   readonly attempts: readonly StoredAttempt[]
-  /** The sequence of the event before it that the endpoint is sent; 0 for the first. */
+  /** The sequence number of the previous event for the endpoint; 0 for the first. */
   readonly previousSequence: number
   /** The business and mode of its endpoint, whose row stays when the endpoint is deleted. */
   readonly businessId: string
@@ -161,7 +161,7 @@ export async function listDeliveries(pool: Pool, request: ListDeliveries) {
   return cutScan(deliveries, page, keyOf, readUpTo && keyOf(readUpTo))
 }
 
-/** The endpoints whose deliveries to list: one, which may be deleted, or all of a business. */
+/** The endpoints whose deliveries to list: a single endpoint, which may be deleted, or all endpoints of a business. */
 async function findEndpointIds(
   pool: Pool,
   { endpointId, businessId, live }: ListDeliveries,
@@ -247,7 +247,7 @@ interface ScanRequest {
   readonly limit: number
 }
 
-/** @returns the deliveries, and the place up to which it scanned if the scan reached its bound */
+/** The deliveries found, and the place up to which was scanned if the scan reached its bound. */
 interface Scanned {
   readonly deliveries: readonly StoredDelivery[]
   readonly readUpTo: DeliveryPlace | undefined
@@ -260,8 +260,8 @@ interface Edge {
 }
 
 /**
- * Lists deliveries to some endpoints, newest event first. Each endpoint is read up to a bound of its own. The
- * page ends where the first of them ended, and the next page begins there.
+ * Lists deliveries to some endpoints, newest event first. Each endpoint is read up to a bound of its own. The page ends
+ * at the newest place at which one of these reads ended, and the next page begins there.
  */
 async function scanDeliveries(pool: Queryable, request: ScanRequest): Promise<Scanned> {
   const { endpointIds, limit, fromMs } = request
@@ -297,7 +297,7 @@ async function scanDeliveries(pool: Queryable, request: ScanRequest): Promise<Sc
   )
   const deliveries = rows.flatMap((row) => (row.id === null ? [] : [toDelivery(row)]))
   const { edge_position: position, edge_endpoint: endpointId, edge_created_at_ms } = rows[0] ?? {}
-  // Deliveries are created in the order of positions: before the edge there are older ones only.
+  // Deliveries are created in the order of positions, so all deliveries before the edge are older.
   const isOlder = fromMs !== undefined && (edge_created_at_ms ?? 0) < fromMs - CLOCK_SKEW_MAX_MS
   if (!position || !endpointId || isOlder) return { deliveries, readUpTo: undefined }
   return { deliveries, readUpTo: { position: BigInt(position), endpointId } }

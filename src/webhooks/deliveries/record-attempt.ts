@@ -164,7 +164,7 @@ export interface Completion extends DeliveryKey {
   readonly error: string
 }
 
-/** The health of the endpoint of a failed attempt, or that the attempt was not recorded. */
+/** Whether an attempt was recorded; for a failed attempt, also the health of its endpoint. */
 interface Row extends Health {
   readonly id: string
   readonly recorded: boolean
@@ -178,8 +178,8 @@ const HEALTHY: Health = { failingSinceMs: null, warnedAtMs: null }
  *
  * The first failure after a success marks an endpoint as failing, and a success ends that.
  *
- * @returns for each failed attempt the health of its endpoint before it, for each successful one a
- *   healthy endpoint; undefined if the claim had ended
+ * @returns for each failed attempt, the health of its endpoint before the attempt; for each successful attempt, a healthy
+ *   endpoint; undefined if the claim had ended
  */
 export async function completeAttempts(
   pool: Pool,
@@ -264,7 +264,7 @@ type AttemptOutcome = 'acknowledged' | 'rejected' | 'no_response'
 const OUTCOMES: readonly AttemptOutcome[] = ['acknowledged', 'rejected', 'no_response']
 const MODES = ['live', 'test'] as const
 
-/** A receiver nearby responds in milliseconds; after 15 s the attempt is over. */
+/** A receiver nearby responds in milliseconds; after 15 s the attempt ends. */
 const ATTEMPT_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15]
 
 /** Tens of milliseconds at the first attempt; minutes to days when retries were needed. */
@@ -278,7 +278,7 @@ function byMode(configuration: Parameters<typeof createTimer<'mode'>>[0], regist
 const modeOf = (live: boolean) => (live ? 'live' : 'test')
 
 /** Measures attempts and deliveries. */
-export function createAttemptMetrics(register: Registry) {
+function createAttemptMetrics(register: Registry) {
   const registers = [register]
   const attempts = new Counter({
     name: 'inflow_webhook_attempts_total',
@@ -310,13 +310,13 @@ export function createAttemptMetrics(register: Registry) {
     labelNames: ['mode'],
     registers,
   })
-  // From the start, because Prometheus sees no increase from absent to 1.
+  // The series exist from the start, because Prometheus sees no increase from absent to 1.
   for (const mode of MODES) {
     for (const outcome of OUTCOMES) attempts.inc({ outcome, mode }, 0)
     failures.inc({ mode }, 0)
   }
   return {
-    /** @param latencyMs to the end of the response @param traceId of the recorded trace that it is a step of */
+    /** @param latencyMs to the end of the response @param traceId the recorded trace that contains the attempt */
     attempted(live: boolean, outcome: AttemptOutcome, latencyMs: number, traceId?: string): void {
       attempts.inc({ outcome, mode: modeOf(live) })
       duration[modeOf(live)](latencyMs / 1_000, traceId)

@@ -4,7 +4,7 @@ import { appendAudit } from '../../auth/audit/append-audit-entry.ts'
 import type { Actor } from '../../auth/caller.ts'
 import { Fault } from '../../core/errors.ts'
 import { EndpointEntity } from '../endpoints/endpoint.entity.ts'
-import type { EndpointContext } from '../endpoints/endpoint-context.ts'
+import type { EndpointContext } from '../endpoints/endpoint.ts'
 import { lockEnabledEndpoint } from '../endpoints/list-endpoints.ts'
 import { publishEndpointEvent } from '../endpoints/watch-health.ts'
 import type { DeliveryKey, StoredDelivery } from './delivery.ts'
@@ -26,8 +26,8 @@ export async function redeliver(
   actor: Actor,
 ): Promise<StoredDelivery> {
   const { database, clock, onDue } = context
-  const { orm, relaxedPool } = database
-  const found = await mustFindDelivery(relaxedPool, deliveryId)
+  const { orm, durablePool } = database
+  const found = await mustFindDelivery(durablePool, deliveryId)
   const { endpointId } = found
   const { business } = await orm.em
     .fork()
@@ -42,16 +42,16 @@ export async function redeliver(
     await appendAudit(em, actor, entry)
   })
   onDue()
-  const delivery = await mustFindDelivery(relaxedPool, deliveryId)
-  if (delivery.eventId === '') {
+  const delivery = await mustFindDelivery(durablePool, deliveryId)
+  if (delivery.event === null) {
     throw new Fault('event_expired', 'The event has expired and cannot be sent again')
   }
   return delivery
 }
 
 /**
- * Makes the deliveries due that an endpoint has not acknowledged, in batches: first the ones that
- * failed, then the ones that wait for a retry.
+ * Makes the deliveries due that an endpoint has not acknowledged, in batches: first failed deliveries, then deliveries
+ * that wait for a retry.
  *
  * @param sinceMs deliveries created at this time or later; milliseconds since the Unix epoch
  * @param signal aborts when the caller disconnects
@@ -66,7 +66,7 @@ export async function recover(
   actor: Actor,
 ): Promise<number> {
   const { database, clock, onDue } = context
-  const { orm, relaxedPool } = database
+  const { orm, durablePool } = database
   await orm.em.fork().transactional(async (em) => {
     const { business } = await lockEnabledEndpoint(em, endpointId)
     await appendAudit(em, actor, {
@@ -83,7 +83,7 @@ export async function recover(
   for (let i = 0; i < RECOVER_STATEMENTS_MAX && after !== undefined; i++) {
     signal.throwIfAborted()
     const batch: { recovered: number; last: string | undefined } = await recoverFailed(
-      relaxedPool,
+      durablePool,
       selection,
       after,
     )
@@ -93,7 +93,7 @@ export async function recover(
   }
   for (let i = 0; i < RECOVER_STATEMENTS_MAX; i++) {
     signal.throwIfAborted()
-    const batch = await recoverWaiting(relaxedPool, selection)
+    const batch = await recoverWaiting(durablePool, selection)
     recovered += batch.recovered
     onDue()
     if (!batch.more) break
@@ -115,10 +115,10 @@ interface Selection {
  * Makes a delivery due in any state, if its event is kept, and restarts its retry schedule. Raising the fence ends any
  * claim. A delivery that waits for a retry has no attempt in progress.
  *
- * `ordered_from` moves back before it, always to another value. This includes endpoints that are not ordered, as one
- * may become ordered meanwhile, which locks its row.
+ * `ordered_from` moves back before the delivery, always to another value. This includes endpoints that are not ordered,
+ * because the endpoint may become ordered in the meantime, which locks its row.
  *
- * @returns whether it did
+ * @returns whether the delivery was made due
  */
 async function makeDue(
   em: EntityManager,
@@ -190,9 +190,9 @@ async function recoverFailed(
 }
 
 /**
- * Makes the next deliveries due that wait for a retry. Each call finds others, because a delivery made due no longer
- * waits, and one that was attempted since `nowMs` is left alone: otherwise it would be sent, and counted, again after
- * each failure. One that was claimed meanwhile is scanned, but not made due.
+ * Makes the next deliveries due that wait for a retry. Each call finds other deliveries, because a delivery that is due no
+ * longer waits. A delivery that was attempted since `nowMs` is left alone: otherwise it would be sent, and counted, again
+ * after each failure. A delivery that was claimed in the meantime is scanned, but not made due.
  *
  * @returns the number made due, and whether there may be more
  */
@@ -242,8 +242,8 @@ export async function skipDelivery(
   actor: Actor,
 ): Promise<StoredDelivery> {
   const { database, clock, onDue } = context
-  const { orm, relaxedPool } = database
-  const found = await mustFindDelivery(relaxedPool, deliveryId)
+  const { orm, durablePool } = database
+  const found = await mustFindDelivery(durablePool, deliveryId)
   const { endpointId, eventId, position } = found
   await orm.em.fork().transactional(async (em) => {
     const skipped = await em.execute<{ id: string }[]>(
@@ -264,7 +264,7 @@ export async function skipDelivery(
     })
   })
   onDue()
-  return mustFindDelivery(relaxedPool, deliveryId)
+  return mustFindDelivery(durablePool, deliveryId)
 }
 
 /** @throws Fault not_found */

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
+import { withTimeout } from '../../core/concurrency.ts'
 import { createLoop, type Loop } from '../../core/loop.ts'
-import { withTimeout } from '../../core/with-timeout.ts'
 import type { Runtime } from '../../postgres/runtime.ts'
 import { AttemptRunner, type AttemptSteps } from './attempt-runner.ts'
 import { createPendingFrom } from './backlog.ts'
@@ -22,7 +22,6 @@ import {
   type LimitedEndpoint,
 } from './concurrency-limiter.ts'
 import { type CreateRate, limitRates } from './rate-limiter.ts'
-import { createRoundRobin } from './round-robin.ts'
 
 interface WorkerOptions {
   readonly limits: ConcurrencyLimits
@@ -36,10 +35,10 @@ interface WorkerOptions {
 /** The size of a page of endpoints, and the number of recently served endpoints remembered. */
 const PAGE_MAX = 256
 
-/** Attempts started and not recorded yet, of all endpoints; a turn that reaches it claims none. */
+/** The most attempts of all endpoints that are started and not recorded yet. At this number, a turn claims nothing. */
 const ATTEMPTS_MAX = 1_000
 
-/** A claim that waits longer than this fraction (one in …) of its lease is released. */
+/** A claim that waits longer than a quarter of its lease is released. */
 const LEASE_PER_WAIT = 4
 
 const IDLE_MS = 1_000
@@ -62,14 +61,14 @@ export class Worker implements Loop {
   readonly #readPendingFrom: (nowMs: number) => Promise<bigint>
   #nextDueAtMs = Number.POSITIVE_INFINITY
   /**
-   * When the list was read last. It is read again after a while, however much is left of it, so that an endpoint with a
-   * constant backlog does not delay the others.
+   * When the list was last read. The list is read again after a while even if endpoints are left, so that an endpoint with
+   * a constant backlog does not delay the others.
    */
   #listedAtMs = 0
   #full = false
-  /** Endpoints with more due after the last turn; undefined if it did not read all endpoints. */
+  /** Endpoints with more due deliveries after the last turn; undefined if the turn did not read all endpoints. */
   #backlogged: readonly PendingEndpoint[] | undefined
-  /** Whether the next turn claims more for these only, without reading the list again. */
+  /** Whether the next turn claims more only for the backlogged endpoints, without reading the list again. */
   #refilling = false
   /** Endpoints served recently. */
   readonly #recent = new LRUCache<string, LimitedEndpoint>({ max: PAGE_MAX })
@@ -108,8 +107,8 @@ export class Worker implements Loop {
   }
 
   /**
-   * How many new deliveries may be created as claimed: for endpoints that were served recently, are
-   * healthy and have no other deliveries due.
+   * How many new deliveries may be created as claimed, for endpoints that were served recently, are healthy and have no
+   * other deliveries due.
    */
   allot(): Allotment[] {
     const backlogged = this.#backlogged
@@ -144,7 +143,7 @@ export class Worker implements Loop {
     await withTimeout(Promise.all([unused, abandoned]), RELEASE_MS)
   }
 
-  /** Claims once, and starts what it claimed. @returns milliseconds until the next turn */
+  /** Claims once, and starts the claimed attempts. @returns milliseconds until the next turn */
   async #turn(): Promise<number> {
     this.#attempts.markSlow()
     this.#attempts.startWaiting()
@@ -164,7 +163,7 @@ export class Worker implements Loop {
       log,
       unclear,
     })
-    // If the worker stopped without waiting for the statement, its leases expire by themselves.
+    // If the worker stopped without waiting for the statement, the leases expire by themselves.
     if (this.#stopped) return IDLE_MS
     this.#attempts.enqueue(claims)
     if (lost.length > 0) await failClaims(relaxedPool, lost, nowMs, 'the event expired')
@@ -177,7 +176,7 @@ export class Worker implements Loop {
     return this.#untilNextMs()
   }
 
-  /** The endpoints with deliveries due: the ones that are known to have more, or a page of all. */
+  /** The endpoints with due deliveries: the endpoints that are known to have more, or a page of all endpoints. */
   async #list(nowMs: number, pendingFrom: bigint) {
     const isFresh = nowMs - this.#listedAtMs < IDLE_MS && nowMs >= this.#listedAtMs
     const mayReuse = this.#refilling && isFresh && !this.#woken && this.#nextDueAtMs > nowMs
@@ -199,12 +198,12 @@ export class Worker implements Loop {
   }
 
   #untilNextMs(): number {
-    // Some may have finished all their attempts during this turn.
+    // Some endpoints may have finished all their attempts during this turn.
     this.#refilling =
       this.#backlogged?.some(({ id }) => this.#limiter.wantsMore(id, this.#attempts.waiting(id))) ??
       false
     if (this.#refilling) return 0
-    // Without capacity, it checks more often for attempts that have become slow.
+    // Without capacity, check more often for attempts that have become slow.
     const checkMs = this.#limiter.hasCapacity() ? IDLE_MS : FULL_CHECK_MS
     const dueInMs = this.#nextDueAtMs - this.#runtime.clock.now()
     return Math.max(Math.min(dueInMs, this.#limiter.resumesInMs(), checkMs), 0)
@@ -253,7 +252,7 @@ async function releaseOrLeave(
   })
 }
 
-/** The endpoints that may have more due: they had no capacity, or used their whole share. */
+/** The endpoints that may have more due deliveries: they had no capacity, or used their whole share. */
 function backloggedEndpoints(
   due: readonly PendingEndpoint[],
   allotments: readonly Allotment[],
@@ -267,4 +266,43 @@ function backloggedEndpoints(
       .map(({ endpointId }) => endpointId),
   )
   return due.filter(({ id }) => !done.has(id))
+}
+
+/**
+ * Serves endpoints in the order of their ids, round robin. Endpoints with pending deliveries are
+ * read in pages; usually all fit into one page.
+ *
+ * @param pageMax the size of a full page; a smaller page is the last of the round
+ */
+function createRoundRobin(pageMax: number) {
+  let pageAfter = ''
+  let lastServed = ''
+  let servedInRound = false
+  return {
+    /** The next page starts after this endpoint; '' for the first page. */
+    after: () => pageAfter,
+    /** Sorts a page so that the endpoints after the last served endpoint come first. */
+    order(page: readonly PendingEndpoint[]): PendingEndpoint[] {
+      const later = page.filter(({ id }) => id > lastServed)
+      return [...later, ...page.slice(0, page.length - later.length)]
+    },
+    /**
+     * Moves to the next page.
+     *
+     * @param served the last endpoint for which a delivery was claimed; undefined if there is none
+     * @returns whether to read the next page now: a full round without a claim ends the work
+     */
+    advance(page: readonly PendingEndpoint[], served: string | undefined): boolean {
+      if (served !== undefined) {
+        lastServed = served
+        servedInRound = true
+      }
+      const last = page.length < pageMax ? undefined : page.at(-1)?.id
+      // With a single page, the rest is claimed when an endpoint has capacity for it.
+      const again = last !== undefined || (pageAfter !== '' && servedInRound)
+      if (last === undefined) servedInRound = false
+      pageAfter = last ?? ''
+      return again
+    },
+  }
 }

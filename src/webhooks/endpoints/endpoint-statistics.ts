@@ -1,7 +1,6 @@
 import { HOUR_MS } from '../../core/durations.ts'
-import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
-import type { EndpointContext } from './endpoint-context.ts'
+import type { EndpointContext } from './endpoint.ts'
 
 const HOURS = 24
 
@@ -16,11 +15,11 @@ const PENDING_MAX = 1_000
 const FAILURES_MAX = 10
 const BODY_MAX = 200
 
-/** How deliveries of a period went. Latencies in milliseconds are of the latest attempts; 0 without one. */
+/** The outcomes of the deliveries of a period. Latencies in milliseconds are of the latest attempts; 0 without attempts. */
 interface Outcomes {
-  readonly attempts: number
-  readonly delivered: number
-  readonly failed: number
+  readonly attemptCount: bigint
+  readonly deliveredCount: number
+  readonly failedCount: number
   readonly latencyP50Ms: number
   readonly latencyP95Ms: number
 }
@@ -29,22 +28,22 @@ export interface EndpointStatistics extends Outcomes {
   readonly endpointId: string
   /** Deliveries created since then count. */
   readonly fromMs: number
-  readonly deliveries: number
-  readonly pending: number
+  readonly deliveryCount: number
+  readonly pendingCount: number
   /** Undefined: none is pending. */
   readonly oldestPendingMs: number | undefined
-  /** The outcomes of each hour, oldest first, with its beginning. */
+  /** The outcomes of each hour, oldest first, with the beginning of the hour. */
   readonly hours: readonly (Outcomes & { readonly fromMs: number })[]
-  /** How the latest attempts failed, the most frequent first; only of a request for one endpoint. */
+  /** How the latest attempts failed, the most frequent first; only for a request with one endpoint. */
   readonly failures: readonly EndpointFailure[]
 }
 
 /** Deliveries whose latest attempt failed in the same way. */
-export interface EndpointFailure {
+interface EndpointFailure {
   /** 0: no response. */
-  readonly status: number
+  readonly statusCode: number
   readonly error: string
-  readonly deliveries: number
+  readonly deliveryCount: number
   readonly lastMs: number
   readonly deliveryId: string
   readonly responseBody: string
@@ -74,11 +73,11 @@ interface Request {
 
 /** The statistics of the requested endpoints that are not deleted, and that the caller may see. */
 export async function getEndpointStatistics(
-  { database: { relaxedPool }, clock }: EndpointContext,
+  { database: { durablePool }, clock }: EndpointContext,
   request: Request,
 ): Promise<readonly EndpointStatistics[]> {
   const { endpointIds, businessId, allowed } = request
-  const { rows } = await relaxedPool.query<{ id: string }>(
+  const { rows } = await durablePool.query<{ id: string }>(
     `select id from webhook_endpoint
       where deleted_at is null and ($2 = '' or business_id = $2)
         and ($3::text[] is null or business_id = any ($3))
@@ -89,7 +88,7 @@ export async function getEndpointStatistics(
   const ids = rows.map(({ id }) => id)
   const visible = new Set(ids)
   const requested = endpointIds.length === 0 ? ids : endpointIds.filter((id) => visible.has(id))
-  return readStatistics(relaxedPool, requested, clock.now())
+  return readStatistics(durablePool, requested, clock.now())
 }
 
 /** Counts the latest deliveries of endpoints, by the index of their positions. */
@@ -99,7 +98,7 @@ async function readStatistics(
   nowMs: number,
 ): Promise<readonly EndpointStatistics[]> {
   if (endpointIds.length === 0) return []
-  // The hours of the clock, so that later calls show the same hours.
+  // Whole hours of the clock, so that later calls show the same hours.
   const fromMs = Math.floor(nowMs / HOUR_MS) * HOUR_MS - (HOURS - 1) * HOUR_MS
   const rowsMax = Math.min(ROWS_MAX, Math.floor(ALL_ROWS_MAX / endpointIds.length))
   const { rows } = await pool.query<Row>(
@@ -107,7 +106,7 @@ async function readStatistics(
         count(*) filter (where state = 'DELIVERED')::int4 as delivered,
         count(*) filter (where state = 'FAILED')::int4 as failed,
         percentile_disc(array[0.5, 0.95]) within group (order by latency_ms) as latencies,
-        count(*) = $3 as is_cut, ${epochMs('min(created_at)')} as oldest_ms
+        count(*) = $3 as is_cut, round(date_part('epoch', min(created_at)) * 1000) as oldest_ms
       from (
         select endpoint_id, state, attempts, latency_ms, created_at,
           floor(extract(epoch from created_at - $2) / 3600)::int4 as hour
@@ -124,13 +123,13 @@ async function readStatistics(
   return endpointIds.map((endpointId) => {
     const own = byEndpoint.get(endpointId) ?? []
     const whole = own.find(({ hour }) => hour === null)
-    const { count = 0, oldest_ms: oldestPendingMs } = pending.get(endpointId) ?? {}
+    const { count: pendingCount = 0, oldest_ms: oldestPendingMs } = pending.get(endpointId) ?? {}
     return {
       endpointId,
       fromMs: whole?.is_cut ? whole.oldest_ms : fromMs,
-      deliveries: whole?.deliveries ?? 0,
+      deliveryCount: whole?.deliveries ?? 0,
       ...toOutcomes(whole),
-      pending: count,
+      pendingCount,
       oldestPendingMs,
       hours: Array.from({ length: HOURS }, (_, hour) => ({
         fromMs: fromMs + hour * HOUR_MS,
@@ -143,19 +142,20 @@ async function readStatistics(
 
 function toOutcomes(row: Row | undefined): Outcomes {
   const [latencyP50Ms = 0, latencyP95Ms = 0] = row?.latencies ?? []
-  const { delivered = 0, failed = 0, attempts = 0 } = row ?? {}
-  return { attempts: Number(attempts), delivered, failed, latencyP50Ms, latencyP95Ms }
+  const { delivered: deliveredCount = 0, failed: failedCount = 0, attempts = 0 } = row ?? {}
+  return { attemptCount: BigInt(attempts), deliveredCount, failedCount, latencyP50Ms, latencyP95Ms }
 }
 
-/** Groups the latest deliveries of an endpoint whose latest attempt failed by what the receiver answered. */
+/** Groups the latest deliveries of an endpoint whose latest attempt failed by the response of the receiver. */
 async function readFailures(
   pool: Queryable,
   endpointId: string,
   fromMs: number,
 ): Promise<readonly EndpointFailure[]> {
   const { rows } = await pool.query<EndpointFailure>(
-    `select coalesce(status, 0) as status, error, count(*)::int4 as deliveries,
-        ${epochMs('max(started_at)')} as "lastMs", (array_agg(id order by position desc))[1] as "deliveryId",
+    `select coalesce(status, 0) as "statusCode", error, count(*)::int4 as "deliveryCount",
+        round(date_part('epoch', max(started_at)) * 1000) as "lastMs",
+        (array_agg(id order by position desc))[1] as "deliveryId",
         (array_agg(left(response_body, ${BODY_MAX}) order by position desc))[1] as "responseBody"
       from (
         select * from webhook_delivery where endpoint_id = $1 order by position desc limit ${ROWS_MAX}
@@ -178,7 +178,7 @@ async function countPending(
 ): Promise<ReadonlyMap<string, PendingRow>> {
   // The order keeps the planner on the index of pending deliveries.
   const { rows } = await pool.query<PendingRow>(
-    `select endpoint_id, count(*)::int4 as count, ${epochMs('min(created_at)')} as oldest_ms
+    `select endpoint_id, count(*)::int4 as count, round(date_part('epoch', min(created_at)) * 1000) as oldest_ms
       from unnest($1::text[]) as k(key) cross join lateral (
         select endpoint_id, created_at from webhook_delivery
         where endpoint_id = k.key and state = 'PENDING' order by due_at limit ${PENDING_MAX}

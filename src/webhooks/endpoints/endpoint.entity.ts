@@ -2,7 +2,7 @@ import { defineEntity, type InferEntity, p } from '@mikro-orm/core'
 import { BusinessEntity } from '../../businesses/business.entity.ts'
 import type { DisabledReason, EndpointProfile, LegacySignature } from './endpoint.ts'
 
-/** The part of an endpoint that is its `RequestFormat`. */
+/** The columns of the `RequestFormat` of an endpoint. */
 const RequestFormatEmbeddable = defineEntity({
   name: 'RequestFormat',
   embeddable: true,
@@ -27,17 +27,17 @@ export const EndpointEntity = defineEntity({
     description: p.text(),
     /** The maximum number of concurrent requests from each instance. */
     concurrency: p.integer(),
-    /** The last position of the event log at creation: it receives the events after it. */
+    /** The last position of the event log at creation. The endpoint receives later events. */
     afterPosition: p.bigint(),
-    /** The sequence of the last event that it was sent and whose delivery retention dropped. */
+    /** The sequence number of the last event for the endpoint whose delivery retention has dropped. */
     droppedSequence: p.bigint().defaultRaw('0'),
     /** The most requests a second from all instances together; 0: no limit. */
     rateLimit: p.integer().default(0),
-    /** Whether the next event waits until the one before was acknowledged. */
+    /** Whether the next event waits until the previous event was acknowledged. */
     ordered: p.boolean().default(false),
-    /** If it is ordered: a position before all its pending deliveries, see `claimOrdered`. */
+    /** For an ordered endpoint: a position before all its pending deliveries, see `claimOrdered`. */
     orderedFrom: p.bigint().defaultRaw('0'),
-    /** Counts the changes of its connection, 0 if it never had one: caches depend on it. */
+    /** Counts the changes of its connection, 0 if it never had one. Caches depend on it. */
     connectionVersion: p.integer().default(0),
     /** Headers and authentication: see `Connection`. */
     connectionEncrypted: p.blob().nullable(),
@@ -48,7 +48,7 @@ export const EndpointEntity = defineEntity({
     createdAt: p.datetime(3),
     /** The first failed attempt since the last success. */
     failingSince: p.datetime(3).nullable(),
-    /** When ENDPOINT_FAILING was recorded since failing_since. */
+    /** When ENDPOINT_FAILING was recorded for the current failure. */
     warnedAt: p.datetime(3).nullable(),
     disabledAt: p.datetime(3).nullable(),
     disabledReason: p.text().$type<DisabledReason>().nullable(),
@@ -58,8 +58,8 @@ export const EndpointEntity = defineEntity({
     { properties: ['business', 'id'] },
     {
       name: 'webhook_endpoint_connection_index',
-      expression: (columns, _table, indexName) =>
-        `create index ${indexName} on "webhook_endpoint" (${columns.id}) where connection_encrypted is not null`,
+      properties: ['id'],
+      where: 'connection_encrypted is not null',
     },
     {
       name: 'webhook_endpoint_failing_index',

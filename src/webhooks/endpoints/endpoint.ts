@@ -1,19 +1,23 @@
 import { DAY_MS } from '../../core/durations.ts'
+import type { Encrypter } from '../../crypto/encryption.ts'
+import type { Runtime } from '../../postgres/runtime.ts'
+import type { UrlRules } from '../sender/address-guard.ts'
+
 /** Why an endpoint is disabled: see the diagram of EndpointStatus in endpoint.proto. */
 export type DisabledReason = 'REQUESTED' | 'GONE' | 'FAILING'
 
-/** How requests look and are signed: see EndpointProfile in endpoint.proto. */
+/** The format and signature of requests: see EndpointProfile in endpoint.proto. */
 export type EndpointProfile = 'STANDARD' | 'WIAXY'
 
 /** A signature of earlier receivers: see LegacySignature in endpoint.proto. */
 export type LegacySignature = 'MD5' | 'HMAC_BODY'
 
-/** How the requests to an endpoint look and are signed: a part of its row. */
+/** The format and signature of the requests to an endpoint. */
 export interface RequestFormat {
-  /** Null: the headers of both, for an endpoint that was created before there were profiles. */
+  /** Null: the headers of both profiles, for an endpoint that was created before there were profiles. */
   readonly profile: EndpointProfile | null
   readonly legacySignature: LegacySignature | null
-  /** What the body calls PAYMENT_NOTIFICATION; null: just that. */
+  /** The name of PAYMENT_NOTIFICATION in the body; null: PAYMENT_NOTIFICATION. */
   readonly eventName: string | null
   readonly payerAsArray: boolean
 }
@@ -24,8 +28,11 @@ export type EndpointEventKind = 'ENDPOINT_FAILING' | 'ENDPOINT_DISABLED' | 'ENDP
 /** The default for concurrent requests to an endpoint. */
 export const CONCURRENCY_DEFAULT = 10
 
-/** Per business and mode: bounds the deliveries that one event can cause. */
+/** The most endpoints of a business and mode. This bounds the deliveries of one event. */
 export const ENDPOINTS_MAX = 50
+
+/** The most endpoints of a business with its deleted ones, whose rows stay while their deliveries are kept. */
+export const WITH_DELETED_MAX = 1_000
 
 /** How long an endpoint has been failing when ENDPOINT_FAILING is recorded. */
 const WARN_AFTER_MS = DAY_MS
@@ -55,4 +62,12 @@ export function judge(
   const failingMs = nowMs - (failingSinceMs ?? nowMs)
   if (warnedAtMs === null) return failingMs >= WARN_AFTER_MS ? 'warn' : 'keep'
   return failingMs >= DISABLE_AFTER_MS && nowMs - warnedAtMs >= NOTICE_MS ? 'disable' : 'keep'
+}
+
+/** The dependencies of the endpoint and delivery use cases. */
+export interface EndpointContext extends Runtime {
+  readonly encrypter: Encrypter
+  readonly rules: UrlRules
+  /** Called when deliveries have become due. */
+  readonly onDue: () => void
 }

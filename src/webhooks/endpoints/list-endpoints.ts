@@ -2,7 +2,6 @@ import { type EntityManager, LockMode, type MikroORM } from '@mikro-orm/postgres
 import type { Pool } from 'pg'
 import type { Owner } from '../../auth/method-policy.ts'
 import { Fault } from '../../core/errors.ts'
-import { epochMs } from '../../postgres/epoch-ms.ts'
 import type { Database } from '../../postgres/orm.ts'
 import { cutPage, readPage } from '../../postgres/page-token.ts'
 import { connectionOf } from '../connections/apply-connection.ts'
@@ -12,12 +11,12 @@ import type { OrderBlock, StoredDelivery } from '../deliveries/delivery.ts'
 import { findDelivery } from '../deliveries/read-deliveries.ts'
 import type { EndpointWithSecrets } from '../message.ts'
 import { type Endpoint, EndpointEntity, type Secret } from './endpoint.entity.ts'
-import type { EndpointContext } from './endpoint-context.ts'
+import type { EndpointContext } from './endpoint.ts'
 
 /** More than the endpoints of a business, in both modes. */
 const PAGE_SIZE_DEFAULT = 200
 
-/** Which endpoints to list, except deleted ones; an undefined field does not filter. */
+/** Which endpoints to list; deleted endpoints are never listed. An undefined field does not filter. */
 export interface EndpointFilter {
   readonly businessIds: readonly string[] | undefined
   readonly live?: boolean | undefined
@@ -62,13 +61,13 @@ export async function listEndpoints(
   return { rows: await describe(context, rows), nextPageToken }
 }
 
-/** What lists show of endpoints, whose active secrets are loaded. */
+/** Describes endpoints for lists. Their active secrets are loaded. */
 async function describe(
-  { database: { relaxedPool }, encrypter }: EndpointContext,
+  { database: { durablePool }, encrypter }: EndpointContext,
   endpoints: readonly Endpoint[],
 ): Promise<EndpointWithSecrets[]> {
   const ordered = endpoints.filter((endpoint) => endpoint.ordered).map((endpoint) => endpoint.id)
-  const blocks = await readBlocks(relaxedPool, ordered)
+  const blocks = await readBlocks(durablePool, ordered)
   return endpoints.map((endpoint) => ({
     endpoint,
     secrets: endpoint.secrets.getItems(),
@@ -90,7 +89,7 @@ function activeAt(nowMs: number) {
 /** How many waiting deliveries are counted. */
 const WAITING_MAX = 1_000
 
-/** What ordered endpoints wait for, by their ids: the first pending delivery, if an attempt failed. */
+/** The delivery for which each ordered endpoint waits, by endpoint id: the first pending delivery, if an attempt failed. */
 async function readBlocks(
   pool: Pool,
   endpointIds: readonly string[],
@@ -99,7 +98,8 @@ async function readBlocks(
   const { rows } = await pool.query<OrderBlock>({
     name: 'webhook-order-blocks',
     text: `select d.endpoint_id as "endpointId", d.id as "deliveryId", d.attempts,
-        coalesce(d.error, '') as error, ${epochMs('coalesce(d.leased_until, d.due_at)')} as "dueAtMs",
+        coalesce(d.error, '') as error,
+        round(date_part('epoch', coalesce(d.leased_until, d.due_at)) * 1000) as "dueAtMs",
         (select count(*)::int from (select from webhook_delivery w
           where w.endpoint_id = d.endpoint_id and w.state = 'PENDING' and w.position > d.position
           limit ${WAITING_MAX}) waiting) as waiting
@@ -160,7 +160,7 @@ export async function findDeliveryWithEndpoint(
   return delivery && endpoint && { delivery, endpoint }
 }
 
-/** The business of an endpoint, deleted ones included; undefined if there is no such endpoint. */
+/** The business of an endpoint, which may be deleted; undefined if there is no such endpoint. */
 export async function endpointOwner(em: EntityManager, id: string): Promise<Owner | undefined> {
   const endpoint = await em.findOne(EndpointEntity, id, { fields: ['business', 'live'] })
   return endpoint ? { businessId: endpoint.business.id, live: endpoint.live } : undefined

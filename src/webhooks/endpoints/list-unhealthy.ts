@@ -1,4 +1,4 @@
-import { epochMs } from '../../postgres/epoch-ms.ts'
+import type { BusinessScope } from '../../auth/caller.ts'
 import type { Queryable } from '../../postgres/in-transaction.ts'
 import type { DisabledReason } from './endpoint.ts'
 
@@ -11,42 +11,36 @@ interface UnhealthyEndpoint {
   readonly description: string
   /** Null: it is enabled. */
   readonly disabledReason: DisabledReason | null
-  /** Since when it fails, or is disabled. */
+  /** When it began to fail, or was disabled. */
   readonly sinceMs: number
 }
 
-/** Which endpoints; undefined: all. */
-interface EndpointFilter {
-  readonly businessIds: readonly string[] | undefined
-  readonly live: boolean | undefined
-}
-
-/** As in the index. */
+/** The expressions of the index. */
 const SINCE = 'coalesce(failing_since, disabled_at)'
 const UNHEALTHY = `deleted_at is null
   and (disabled_at is null and failing_since is not null or disabled_reason <> 'REQUESTED')`
 
-/** Unhealthy endpoints, the longest unhealthy first. @param after the last one of the page before */
+/** Unhealthy endpoints, the longest unhealthy first. @param after the last endpoint of the previous page */
 export async function listUnhealthy(
   on: Queryable,
-  filter: EndpointFilter,
+  filter: BusinessScope,
   after: { readonly sinceMs: number; readonly id: string },
   limit: number,
 ): Promise<readonly UnhealthyEndpoint[]> {
   const { text, values } = unhealthy(filter, after, limit)
   const { rows } = await on.query<UnhealthyEndpoint>(
     `select id, business_id as "businessId", live, url, description, disabled_reason as "disabledReason",
-        ${epochMs(SINCE)} as "sinceMs"
+        round(date_part('epoch', ${SINCE}) * 1000) as "sinceMs"
       from (${text}) e order by ${SINCE}, id`,
     values,
   )
   return rows
 }
 
-/** How many there are, up to a bound. */
+/** Counts unhealthy endpoints, up to `max`. */
 export async function countUnhealthy(
   on: Queryable,
-  filter: EndpointFilter,
+  filter: BusinessScope,
   max: number,
 ): Promise<number> {
   const { text, values } = unhealthy(filter, { sinceMs: 0, id: '' }, max)
@@ -57,7 +51,7 @@ export async function countUnhealthy(
   return rows[0]?.count ?? 0
 }
 
-/** How many endpoints fail, or were disabled because they did, by mode: of the first so many of each mode. */
+/** Counts the endpoints that fail, or were disabled because they did, by mode: up to `max` of each mode. */
 export async function countUnhealthyByState(
   on: Queryable,
   max: number,
@@ -90,9 +84,9 @@ export async function countByState(
   return rows[0]
 }
 
-/** A range of the index for each mode; or the endpoints of each business, which has few. */
+/** SQL: one range of the index for each mode, or the few endpoints of each business. */
 function unhealthy(
-  { businessIds, live }: EndpointFilter,
+  { businessIds, live }: BusinessScope,
   after: { readonly sinceMs: number; readonly id: string },
   limit: number,
 ) {

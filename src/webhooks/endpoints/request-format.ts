@@ -9,7 +9,7 @@ export const STANDARD_FORMAT: RequestFormat = {
   payerAsArray: false,
 }
 
-/** What a WIAXY endpoint receives unless it names kinds: its receiver may credit whatever it is sent. */
+/** The kinds that a WIAXY endpoint receives by default: its receiver may credit every event that it is sent. */
 export const WIAXY_KINDS: readonly string[] = ['PAYMENT_NOTIFICATION']
 
 /** The fields of a format to change; absent fields keep their values. */
@@ -20,7 +20,7 @@ export interface FormatChange {
   readonly payerAsArray?: boolean | undefined
 }
 
-/** @returns the fields that only WIAXY endpoints have, if it is none */
+/** @returns faults for the requested fields that only WIAXY endpoints have, if the endpoint is not a WIAXY endpoint */
 export function applyFormat({ format }: Endpoint, change: FormatChange): FieldFault[] {
   const { legacySignature, eventName, payerAsArray } = change
   if (format.profile !== 'WIAXY') {
@@ -32,17 +32,4 @@ export function applyFormat({ format }: Endpoint, change: FormatChange): FieldFa
   if (eventName !== undefined) format.eventName = eventName
   if (payerAsArray !== undefined) format.payerAsArray = payerAsArray
   return []
-}
-
-/** What the audit log has of a format, or of its change. */
-export function formatDetails(
-  format: FormatChange & Partial<Pick<RequestFormat, 'profile'>>,
-): Readonly<Record<string, unknown>> {
-  const { profile, legacySignature, eventName, payerAsArray } = format
-  return {
-    ...(profile !== undefined && { profile }),
-    ...(legacySignature !== undefined && { legacySignature }),
-    ...(eventName !== undefined && { eventName }),
-    ...(payerAsArray !== undefined && { payerAsArray }),
-  }
 }

@@ -6,7 +6,7 @@ import { connectionOf } from '../connections/apply-connection.ts'
 import type { EndpointWithSecrets } from '../message.ts'
 import { encryptSecret, newSecret, newTextSecret } from '../sender/sign.ts'
 import { type Endpoint, type Secret, SecretEntity } from './endpoint.entity.ts'
-import type { EndpointContext } from './endpoint-context.ts'
+import type { EndpointContext } from './endpoint.ts'
 import { lockEndpoint } from './list-endpoints.ts'
 
 const OVERLAP_MS = DAY_MS
@@ -18,16 +18,16 @@ interface Rotation {
   readonly endpointId: string
   /** Undefined: 24 hours. */
   readonly overlapMs: number | undefined
-  /** The new text of a WIAXY endpoint; empty: one is generated. */
+  /** The new text secret of a WIAXY endpoint; empty: a secret is generated. */
   readonly textSecret: string
 }
 
 /**
- * Creates a new secret. The earlier ones also sign during the overlap, or until they expire. Requests of the WIAXY profile
- * carry one signature: there the new text signs only test events until `switchSecret`.
+ * Creates a new secret. The earlier secrets also sign during the overlap, or until they expire. Requests of the WIAXY
+ * profile carry one signature, so the new text secret signs only test events until `switchSecret`.
  *
- * @returns the endpoint and the new secret, which cannot be read again; empty if it was given
- * @throws Fault validation_failed (what is only for the other profile), not_found, too_many_secrets
+ * @returns the endpoint and the new secret, which cannot be read again; empty if the caller gave it
+ * @throws Fault validation_failed (a field of the other profile), not_found, too_many_secrets
  */
 export async function rotateSecret(
   { database: { orm }, encrypter, clock }: EndpointContext,
@@ -53,7 +53,7 @@ export async function rotateSecret(
       earlier.expiresAt = new Date(Math.min(earlier.expiresAt?.getTime() ?? endMs, endMs))
     }
     const signing = active.filter((secret) => isActive(secret, nowMs))
-    // Expired secrets are of no further use, and neither is a text that was never switched to.
+    // Removes expired secrets, and a text secret to which the endpoint was never switched.
     for (const secret of found) if (!signing.includes(secret)) em.remove(secret)
     const number = (found[0]?.number ?? 0) + 1
     const newest = em.create(SecretEntity, {
@@ -90,14 +90,15 @@ function rotationFault({ overlapMs, textSecret }: Rotation, isWiaxy: boolean) {
     return { field: 'textSecret', message: 'is only for the WIAXY profile' }
   }
   if (isWiaxy && overlapMs !== undefined) {
-    const message = 'is not for the WIAXY profile: the new text signs from SwitchSecret on'
+    const message =
+      'does not apply to the WIAXY profile: the new text secret signs after SwitchSecret'
     return { field: 'overlap', message }
   }
   return undefined
 }
 
 /**
- * Lets the text that a rotation added sign all requests of a WIAXY endpoint, in place of the one before.
+ * Lets the text secret that a rotation added sign all requests of a WIAXY endpoint, in place of the previous secret.
  *
  * @throws Fault not_found, no_next_secret
  */
@@ -110,7 +111,10 @@ export async function switchSecret(
     const endpoint = await lockEndpoint(em, endpointId)
     const [next, ...earlier] = await loadSecrets(endpoint)
     if (!next?.isNext) {
-      throw new Fault('no_next_secret', 'The endpoint has no new text; RotateSecret adds one')
+      throw new Fault(
+        'no_next_secret',
+        'The endpoint has no new text secret; RotateSecret adds one',
+      )
     }
     next.isNext = false
     for (const secret of earlier) em.remove(secret)

@@ -17,21 +17,22 @@ import type { EndpointWithSecrets } from '../message.ts'
 import { urlRefusal } from '../sender/address-guard.ts'
 import { encryptSecret, newSecret, newTextSecret } from '../sender/sign.ts'
 import { type Endpoint, EndpointEntity, SecretEntity } from './endpoint.entity.ts'
-import { CONCURRENCY_DEFAULT, ENDPOINTS_MAX, type RequestFormat } from './endpoint.ts'
-import type { EndpointContext } from './endpoint-context.ts'
-import { activeSecrets, lockEndpoint } from './list-endpoints.ts'
 import {
-  applyFormat,
-  type FormatChange,
-  formatDetails,
-  STANDARD_FORMAT,
-  WIAXY_KINDS,
-} from './request-format.ts'
+  CONCURRENCY_DEFAULT,
+  ENDPOINTS_MAX,
+  type EndpointContext,
+  type RequestFormat,
+  WITH_DELETED_MAX,
+} from './endpoint.ts'
+import { activeSecrets, lockEndpoint } from './list-endpoints.ts'
+import { applyFormat, type FormatChange, STANDARD_FORMAT, WIAXY_KINDS } from './request-format.ts'
 
 /** The fields to change; absent fields keep their values. */
 interface EndpointChange {
   readonly endpointId: string
   readonly url?: string | undefined
+  /** Whether no other endpoint of the business and mode may have the URL that is set. */
+  readonly uniqueUrl?: boolean
   readonly kinds: readonly string[]
   readonly allKinds: boolean
   readonly description?: string | undefined
@@ -44,9 +45,9 @@ interface EndpointChange {
 }
 
 /**
- * Changes an endpoint.
+ * Changes an endpoint. A change to the stored values does nothing.
  *
- * @throws Fault validation_failed (the URL, a kind, the connection), not_found
+ * @throws Fault validation_failed (the URL, a kind, the connection), not_found, duplicate_webhook
  */
 export async function updateEndpoint(
   context: EndpointContext,
@@ -60,6 +61,9 @@ export async function updateEndpoint(
     const endpoint = await lockEndpoint(em, change.endpointId)
     const { url, description, concurrency, enabled } = change
     if (url !== undefined && url !== endpoint.url) {
+      const { business, live } = endpoint
+      await lockEndpointsOf(em, business.id)
+      if (change.uniqueUrl) await ensureUniqueUrl(em, { businessId: business.id, live, url })
       endpoint.url = url
       resetHealth(endpoint)
     }
@@ -81,7 +85,10 @@ export async function updateEndpoint(
       endpoint.disabledAt = new Date(nowMs)
       endpoint.disabledReason = 'REQUESTED'
     }
+    em.getUnitOfWork().computeChangeSets()
+    const isChanged = em.getUnitOfWork().getChangeSets().length > 0
     const secrets = await activeSecrets(endpoint, nowMs)
+    if (!isChanged) return { endpoint, secrets, connection }
     await appendAudit(em, actor, {
       action: 'endpoint.update',
       targetId: endpoint.id,
@@ -94,19 +101,19 @@ export async function updateEndpoint(
   return updated
 }
 
-/** The requested changes, with only the origin of the URL, as receivers put secrets into paths. */
+/** The requested changes, with only the origin of the URL, because receivers put secrets into paths. */
 function toDetails(change: EndpointChange): Readonly<Record<string, unknown>> {
-  const { url, kinds, allKinds, description, concurrency, enabled } = change
+  const { url, kinds, allKinds, description, concurrency, enabled, rateLimit, ordered } = change
   return {
-    ...(url !== undefined && { origin: new URL(url).origin }),
-    ...((allKinds || kinds.length > 0) && { kinds }),
-    ...(description !== undefined && { description }),
-    ...(concurrency !== undefined && { concurrency }),
-    ...(enabled !== undefined && { enabled }),
+    origin: url && new URL(url).origin,
+    kinds: allKinds || kinds.length > 0 ? kinds : undefined,
+    description,
+    concurrency,
+    enabled,
     ...connectionDetails(change.connection),
-    ...(change.rateLimit !== undefined && { rateLimit: change.rateLimit }),
-    ...(change.ordered !== undefined && { ordered: change.ordered }),
-    ...formatDetails(change.format ?? {}),
+    rateLimit,
+    ordered,
+    ...change.format,
   }
 }
 
@@ -123,8 +130,8 @@ function resetHealth(endpoint: Endpoint): void {
 }
 
 /**
- * Deletes an endpoint, and the headers and credentials it was given. Its row stays while deliveries refer to it. Pending deliveries are no longer
- * claimed, attempts in progress finish, and retention fails the rest.
+ * Deletes an endpoint with its headers and credentials. Its row stays while deliveries refer to it. Pending deliveries are
+ * no longer claimed, attempts in progress finish, and retention marks the rest as failed.
  *
  * @throws Fault not_found
  */
@@ -164,16 +171,16 @@ interface NewEndpoint {
   /** Requests a second; 0 or undefined: no limit. */
   readonly rateLimit?: number | undefined
   readonly ordered?: boolean | undefined
-  /** Absent: the standard one. */
+  /** Absent: the standard format. */
   readonly format?: RequestFormat | undefined
-  /** The text that signs, in the WIAXY profile; absent or empty: one is generated. */
+  /** The text secret, in the WIAXY profile; absent or empty: a secret is generated. */
   readonly textSecret?: string | undefined
 }
 
 /**
  * Creates an endpoint. It receives the events that are logged from now on.
  *
- * @returns the endpoint and its secret, which cannot be read again; empty if it was given
+ * @returns the endpoint and its secret, which cannot be read again; empty if the caller gave it
  * @throws Fault validation_failed (the URL, a kind), not_found (the business), too_many_endpoints,
  *   duplicate_webhook
  */
@@ -190,7 +197,7 @@ export async function createEndpoint(
   const isWiaxy = format.profile === 'WIAXY'
   const generated = isWiaxy ? newTextSecret() : newSecret()
   const kinds = isWiaxy && requested.kinds.length === 0 ? WIAXY_KINDS : requested.kinds
-  const { end } = await readLogState(context.database.relaxedPool)
+  const { end } = await readLogState(context.database.durablePool)
   const created = await context.database.orm.em
     .fork()
     .transactional(async (em) => {
@@ -239,10 +246,10 @@ export async function createEndpoint(
         details: {
           origin: new URL(requested.url).origin,
           kinds,
-          ...(isWiaxy && formatDetails(format)),
+          ...(isWiaxy && format),
           ...connectionDetails(requested.connection),
-          ...(requested.rateLimit !== undefined && { rateLimit: requested.rateLimit }),
-          ...(requested.ordered !== undefined && { ordered: requested.ordered }),
+          rateLimit: requested.rateLimit,
+          ordered: requested.ordered,
         },
       })
       return { endpoint, secrets: [first], connection }
@@ -254,22 +261,42 @@ export async function createEndpoint(
   return { ...created, secret: textSecret === '' ? generated : '' }
 }
 
-/** Locks the business's endpoints, so that concurrent calls cannot exceed the limit. */
 async function ensureBelowMax(em: EntityManager, requested: NewEndpoint): Promise<void> {
-  const { businessId, live, url, uniqueUrl } = requested
-  await em.execute('select pg_advisory_xact_lock(hashtextextended(?, 0))', [
-    `webhook endpoints of ${businessId}`,
-  ])
-  const sameMode = { business: businessId, live, deletedAt: null }
-  const same = uniqueUrl ? await em.findOne(EndpointEntity, { ...sameMode, url }) : null
-  if (same) {
-    const text = `The endpoint ${same.id} has this url; change that one, or delete it to get a new secret`
-    throw new Fault('duplicate_webhook', text)
-  }
-  if ((await em.count(EndpointEntity, sameMode)) >= ENDPOINTS_MAX) {
+  const { businessId, live } = requested
+  await lockEndpointsOf(em, businessId)
+  if (requested.uniqueUrl) await ensureUniqueUrl(em, requested)
+  const open = { business: businessId, live, deletedAt: null }
+  if ((await em.count(EndpointEntity, open)) >= ENDPOINTS_MAX) {
     const text = `A business has at most ${ENDPOINTS_MAX} endpoints in each mode`
     throw new Fault('too_many_endpoints', text)
   }
+  if ((await em.count(EndpointEntity, { business: businessId })) >= WITH_DELETED_MAX) {
+    const text = `A business has at most ${WITH_DELETED_MAX} endpoints with those that it deleted in the last weeks`
+    throw new Fault('too_many_endpoints', text)
+  }
+}
+
+/** Lets concurrent calls exceed no limit, and set no URL twice. */
+async function lockEndpointsOf(em: EntityManager, businessId: string): Promise<void> {
+  await em.execute('select pg_advisory_xact_lock(hashtextextended(?, 0))', [
+    `webhook endpoints of ${businessId}`,
+  ])
+}
+
+/** @throws Fault duplicate_webhook */
+async function ensureUniqueUrl(
+  em: EntityManager,
+  { businessId, live, url }: Pick<NewEndpoint, 'businessId' | 'live' | 'url'>,
+): Promise<void> {
+  const same = await em.findOne(EndpointEntity, {
+    business: businessId,
+    live,
+    url,
+    deletedAt: null,
+  })
+  if (same === null) return
+  const text = `The endpoint ${same.id} has this url; change that one, or delete it to get a new secret`
+  throw new Fault('duplicate_webhook', text)
 }
 
 /** The settings of an endpoint that validation in the contract cannot check. */

@@ -8,7 +8,7 @@ import { type EndpointEventKind, type Health, judge } from './endpoint.ts'
 /** A recorded failed attempt. */
 export interface Failure {
   readonly endpointId: string
-  /** Where it was sent: the endpoint's URL may have changed since. */
+  /** The URL of the attempt; the endpoint may have another URL by now. */
   readonly url: string
   readonly status: number | undefined
   /** The health of the endpoint before this attempt. */
@@ -19,14 +19,14 @@ export interface Failure {
 const GONE = 410
 
 /**
- * Records a warning for endpoints that keep failing and disables them in the end; an endpoint that
- * responds with 410 is disabled at once. Work lost in a crash is repeated at the next failure.
+ * Records a warning for endpoints that keep failing, and later disables them. An endpoint that responds with 410 is
+ * disabled at once. Work lost in a crash is repeated at the next failure.
  *
  * @returns a function to call with each failed attempt; it returns at once and does not throw
  */
 export function createHealthWatch(runtime: Runtime): (failure: Failure) => void {
   const { log, clock } = runtime
-  // A failing endpoint fails often; only one update of it runs at a time.
+  // A failing endpoint fails often, so only one update of the endpoint runs at a time.
   const inProgress = new Set<string>()
   return (failure) => {
     const { endpointId, status, health } = failure

@@ -6,7 +6,7 @@ import { type Address, addressRanges, parseAddress } from '../../core/addresses.
 export interface AddressGuard {
   /**
    * @param address an IP address; anything else is refused
-   * @returns what it is, such as "a private address (10.0.0.1)", or undefined if it is allowed
+   * @returns the kind of a refused address, such as "a private address (10.0.0.1)"; undefined if the address is allowed
    */
   refusal(address: string): string | undefined
 }
@@ -45,7 +45,7 @@ const NAT64 = addressRanges(['64:ff9b::/96'])
 
 /**
  * @param allowedCidrs ranges that an operator allows, such as "10.1.0.0/16"
- * @throws RangeError if one is malformed
+ * @throws RangeError if a range is malformed
  */
 export function createAddressGuard(allowedCidrs: readonly string[]): AddressGuard {
   const allowed = addressRanges(allowedCidrs)
@@ -90,7 +90,7 @@ const METADATA_NAME = 'metadata.google.internal'
  */
 export function urlRefusal(text: string, rules: UrlRules): string | undefined {
   if (text.length > LENGTH_MAX) return `must have at most ${LENGTH_MAX} characters`
-  // The URL parser drops or repairs these, so it would call another URL than the one written.
+  // The URL parser drops or repairs these characters, so the request would go to another URL than the text says.
   if (/[\p{C}\s\\]/u.test(text)) {
     return 'must not contain spaces, control or invisible characters, or backslashes'
   }
@@ -104,7 +104,7 @@ export function urlRefusal(text: string, rules: UrlRules): string | undefined {
   return hostRefusal(hostname, rules.guard)
 }
 
-/** @param hostname as the URL parser writes it: any spelling of an IPv4 address is dotted there */
+/** @param hostname as the URL parser writes it: with any spelling of an IPv4 address in dotted form */
 function hostRefusal(hostname: string, guard: AddressGuard): string | undefined {
   const literal = hostname.startsWith('[') ? hostname.slice(1, -1) : hostname
   if (literal !== hostname || isIPv4(literal)) {

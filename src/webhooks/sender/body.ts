@@ -118,8 +118,8 @@ function fieldsOf(payload: Payload, entry: LogEntry, timeText: TimeText) {
 }
 
 /**
- * Receivers that look at the type alone must credit nothing but credited payments. Earlier versions announced held
- * ones as PAYMENT_NOTIFICATION too.
+ * Receivers that look only at the type must credit only credited payments. Earlier versions announced held payments as
+ * PAYMENT_NOTIFICATION, too.
  */
 function transactionType(kind: string, { holdState }: Transaction): string {
   return typeOfKind(holdState === HoldState.HELD ? 'PAYMENT_ON_HOLD' : kind)
@@ -284,8 +284,9 @@ function enumText(schema: DescEnum, value: number): string {
 }
 
 /**
- * The body of the WIAXY profile: all of the standard one, and what existing receivers read. Payments have the customer,
- * the payer's names apart and `aspfiy_ref`; results of payouts have another name and the references apart.
+ * The body of the WIAXY profile: the standard body with the additional fields that existing receivers read. Payments have
+ * the customer, the payer's first and last name, and `aspfiy_ref`; results of payouts have another name and separate
+ * references.
  *
  * @param body the standard body, as JSON
  */
@@ -310,7 +311,7 @@ function toWiaxyBody(
   }
 }
 
-/** What receivers of disbursements read in `status`, by the kind of the event. They treat any other word as a failure. */
+/** The `status` of disbursements by the kind of the event. Receivers treat any other word as a failure. */
 const DISBURSEMENT_STATUS: Readonly<Record<string, string>> = {
   PAYOUT_PAID: 'successful',
   PAYOUT_FAILED: 'failed',
@@ -326,7 +327,7 @@ function toDisbursement(
 ): JsonObject {
   const status = DISBURSEMENT_STATUS[kind]
   if (status === undefined) return body
-  // Receivers refuse a body without any of the three; a failed payout has no session.
+  // Receivers refuse a body that lacks one of the three references; a failed payout has no session id.
   const sent = sessionId || id
   return {
     event: 'DISBURSEMENT_NOTIFICATION',
@@ -363,7 +364,7 @@ function customerOf({ customerName, customerLastName, customerEmail }: Transacti
   return { email: customerEmail, firstName, lastName }
 }
 
-/** @returns what is before the first space, and what is after it */
+/** @returns the text before the first space, and the text after it */
 function splitName(name: string): readonly [string, string] {
   const space = name.indexOf(' ')
   return space < 0 ? [name, ''] : [name.slice(0, space), name.slice(space + 1)]

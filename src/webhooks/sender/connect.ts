@@ -8,7 +8,7 @@ import { type AddressGuard, type UrlRules, urlRefusal } from './address-guard.ts
 /** Connects, and calls back once with the socket or an error. */
 export type Connect = buildConnector.connector
 
-/** For a connection, including name resolution and TLS. */
+/** The time-out of a connection, including name resolution and TLS. */
 export const CONNECT_TIMEOUT_MS = 5_000
 
 /** The receiver's certificate is not valid now. */
@@ -37,13 +37,13 @@ export function createConnect(resolve: Resolve, certificate?: ClientCertificate)
   })
   return (target, callback) => {
     let validity: Validity = {}
-    // It returns the socket, which its types omit. Without it, only the date is unknown.
+    // undici's connector returns the socket, which its types omit. Without the socket, only the date is unknown.
     const socket: unknown = connect(target, (...[error, connected]) => {
       if (error) callback(withDate(error, validity), null)
       else callback(null, connected)
     })
     if (socket instanceof TLSSocket) {
-      // Before the check at this event, which closes the connection and drops the certificate.
+      // Runs before undici's check at this event, which closes the connection and drops the certificate.
       socket.prependOnceListener('secure', () => {
         validity = socket.getPeerCertificate()
       })
@@ -99,19 +99,12 @@ export interface Destination {
   readonly url: string
   /** The maximum number of concurrent requests. */
   readonly concurrency: number
-  /** The certificate that connections present if the receiver asks for it. The same object for the same certificate. */
+  /** Presented if the receiver asks for a certificate. The same certificate must be the same object. */
   readonly certificate?: ClientCertificate
 }
 
 /** The connections to an endpoint and its path, or why it may not be called. */
 type Target = { readonly pool: Pool; readonly path: string } | { readonly refusal: string }
-
-/** The connections to endpoints, kept open between requests. Endpoints never share a connection. */
-interface EndpointPools {
-  find(destination: Destination): Target
-  /** Ends the requests in progress. @param error the reason */
-  destroy(error: Error): Promise<void>
-}
 
 interface Known extends Pick<Destination, 'url' | 'concurrency'> {
   readonly certificate: ClientCertificate | undefined
@@ -124,16 +117,17 @@ interface EndpointPoolsOptions {
   readonly createConnect: (certificate: ClientCertificate | undefined) => Connect
 }
 
-/** The most endpoints with open connections. Beyond it, the least recently used close theirs. */
+/** The most endpoints with open connections. Beyond it, the least recently used endpoints lose their connections. */
 const ENDPOINTS_MAX = 500
 
-/** How long an idle connection is kept if the receiver does not say, and at most. */
+/** How long an idle connection is kept if the receiver does not say, and the longest time that it may ask for. */
 const KEEP_ALIVE_MS = 4_000
 const KEEP_ALIVE_MAX_MS = 60_000
 
 const HEAD_MAX_BYTES = 16 * 1_024
 
-export function createEndpointPools({ rules, createConnect }: EndpointPoolsOptions): EndpointPools {
+/** The connections to endpoints, kept open between requests. Endpoints never share a connection. */
+export function createEndpointPools({ rules, createConnect }: EndpointPoolsOptions) {
   const open = new Set<Pool>()
   const openPool = (origin: string, { concurrency, certificate }: Destination): Pool => {
     const pool = new Pool(origin, {
@@ -170,7 +164,7 @@ export function createEndpointPools({ rules, createConnect }: EndpointPoolsOptio
     dispose: ({ target }) => void closePool(target),
   })
   return {
-    find(destination) {
+    find(destination: Destination): Target {
       const { endpointId, url, concurrency, certificate } = destination
       const found = known.get(endpointId)
       const isSame = found?.url === url && found.concurrency === concurrency
@@ -179,7 +173,8 @@ export function createEndpointPools({ rules, createConnect }: EndpointPoolsOptio
       known.set(endpointId, { url, concurrency, certificate, target })
       return target
     },
-    async destroy(error) {
+    /** Ends the requests in progress. @param error the reason */
+    async destroy(error: Error): Promise<void> {
       await Promise.all([...open].map((pool) => pool.destroy(error)))
     },
   }

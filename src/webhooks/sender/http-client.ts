@@ -24,7 +24,7 @@ export interface Outcome {
   readonly error: string
   /** The Retry-After header of the response. */
   readonly retryAfter: string | undefined
-  /** The recorded trace that has this attempt. */
+  /** The recorded trace that contains this attempt. */
   readonly traceId?: string
 }
 
@@ -41,6 +41,8 @@ export interface HttpClient {
     body: string | Buffer,
     bounds?: Bounds,
   ): Promise<Outcome>
+  /** The longest that a webhook and its response take: at most half a lease. */
+  readonly timeoutMs: number
   /** Ends the requests in progress. */
   close(): Promise<void>
 }
@@ -96,6 +98,7 @@ export function createHttpClient(options: HttpClientOptions): HttpClient {
         target.pool.dispatch({ method: 'POST', path, headers, body }, exchange)
       })
     },
+    timeoutMs,
     close() {
       stopped = true
       return pools.destroy(new NoResponseError(STOPPED))

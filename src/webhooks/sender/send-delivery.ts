@@ -20,7 +20,7 @@ import { createToWebhookBody } from './body.ts'
 import { failed, type HttpClient, type Outcome } from './http-client.ts'
 import { createSecretDecrypter, signedHeaders } from './sign.ts'
 
-/** The maximum number of events whose bodies are cached: of about 1 kB each, and mostly one. */
+/** The maximum number of events whose bodies are cached. Most events have one body, of about 1 kB. */
 const BODIES_MAX = 1_000
 
 interface SenderOptions {
@@ -63,7 +63,7 @@ export function createSender(
     const { claim } = attempt
     const connection = await loadConnection(claim.endpointId, claim.connectionVersion)
     if (connection === undefined) return httpClient.post(claim, headers, body)
-    // The claim may be older than a change of the URL: secrets go to the origin they were given for.
+    // The claim may be older than a change of the URL, and secrets may only go to the origin for which they were stated.
     if (connection.origin !== new URL(claim.url).origin) return failed('the URL was changed')
     return sendOver(connection, claim, headers, body)
   }
@@ -81,8 +81,8 @@ export function createSender(
 }
 
 /**
- * Caches bodies: each is encoded once for all the endpoints that were sent the same event before it. A
- * business has few endpoints, so an event has few bodies.
+ * Caches bodies: a body is encoded once for all endpoints that have the same previous event and format. A business has few
+ * endpoints, so an event has few bodies.
  */
 function createBodies(timeText: TimeText, bankNames: BankNames): (claim: Claim) => Buffer {
   const toWebhookBody = createToWebhookBody(timeText, bankNames)
@@ -106,7 +106,7 @@ function createBodies(timeText: TimeText, bankNames: BankNames): (claim: Claim) 
   }
 }
 
-/** The bodies of an event depend on this: a number for the standard one, as numbers are faster keys than texts. */
+/** The key of a body among the bodies of its event: a number for the standard format, because numbers are faster keys. */
 function bodyKey(previousSequence: number, format: RequestFormat): number | string {
   if (format.profile !== 'WIAXY') return previousSequence
   return `${previousSequence} ${format.payerAsArray} ${format.eventName}`
@@ -119,8 +119,8 @@ interface Bodies {
 }
 
 /**
- * Makes one attempt as a step of its payment's trace, which the receiver continues. Without tracing, the receiver
- * gets the traceparent of the payment as it is.
+ * Makes one attempt in a span of its payment's trace, which the receiver continues. Without tracing, the receiver gets
+ * the traceparent of the payment unchanged.
  *
  * @param send makes the request with a traceparent; undefined: without one
  */
@@ -132,7 +132,7 @@ function traceAttempt(
   const kept = traceparentOf(claim.entry.payload)
   if (tracing === undefined) return send(kept)
   const span = tracing.start('POST webhook', { kind: 'client', parent: parseTraceparent(kept) })
-  // A trace that begins here and is not recorded is none of the receiver's concern.
+  // A trace that begins here and is not recorded is not passed on to the receiver.
   const traceparent =
     kept === undefined && !span.isRecorded ? undefined : formatTraceparent(span.context)
   if (!span.isRecorded) return send(traceparent)

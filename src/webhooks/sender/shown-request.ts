@@ -5,12 +5,12 @@ import { readPositions } from '../../events/read-log.ts'
 import { connectionOf } from '../connections/apply-connection.ts'
 import { connectionHeaders } from '../connections/send-connected.ts'
 import { EndpointEntity } from '../endpoints/endpoint.entity.ts'
-import type { EndpointContext } from '../endpoints/endpoint-context.ts'
+import type { EndpointContext } from '../endpoints/endpoint.ts'
 import { createToWebhookBody } from './body.ts'
 import { signedHeaders } from './sign.ts'
 
-/** A request as an operator sees it: without secrets, and without what each attempt makes anew. */
-export interface ShownRequest {
+/** A request as an operator sees it: without secrets, and without the values that differ for each attempt. */
+interface ShownRequest {
   readonly method: 'POST'
   readonly url: string
   readonly headers: readonly ShownHeader[]
@@ -19,25 +19,25 @@ export interface ShownRequest {
 
 export interface ShownHeader {
   readonly name: string
-  /** Empty if it is left out. */
+  /** Empty if the value is not shown. */
   readonly value: string
-  readonly omission: 'secret' | 'by attempt' | undefined
+  readonly omission: 'UNSPECIFIED' | 'SECRET' | 'BY_ATTEMPT'
 }
 
-/** What a request is made of. */
+/** The event and the endpoint of a request. */
 interface DeliveryEvent {
   readonly endpointId: string
   readonly position: bigint
-  /** The sequence of the event before it that the endpoint is sent; 0 for the first. */
+  /** The sequence number of the previous event for the endpoint; 0 for the first. */
   readonly previousSequence: number
 }
 
-/** Headers that are made for each attempt, by the time at which it starts. */
+/** Headers whose values depend on the start of each attempt. */
 const BY_ATTEMPT = /timestamp|signature|traceparent/
 
 /** Creates a function that returns the request of a delivery; undefined once its event or endpoint was deleted. */
 export function createShowRequest(
-  { database: { orm, relaxedPool }, encrypter }: EndpointContext,
+  { database: { orm, durablePool }, encrypter }: EndpointContext,
   timeText: TimeText,
   bankNames: BankNames,
 ) {
@@ -45,12 +45,12 @@ export function createShowRequest(
   return async (delivery: DeliveryEvent): Promise<ShownRequest | undefined> => {
     const { endpointId: id, position, previousSequence } = delivery
     const endpoint = await orm.em.fork().findOne(EndpointEntity, { id, deletedAt: null })
-    const [entry] = await readPositions(relaxedPool, [position])
+    const [entry] = await readPositions(durablePool, [position])
     if (endpoint === null || entry === undefined) return undefined
     const { format } = endpoint
     const body = toWebhookBody(entry, previousSequence, format)
     const connection = connectionOf(encrypter, endpoint)
-    // The names of the headers, whose values do not matter.
+    // A placeholder: only the names of the headers matter here.
     const secrets = [''] as const
     const made = {
       ...signedHeaders({ eventId: entry.eventId, timestampSeconds: 0, body, secrets }, format),
@@ -67,12 +67,12 @@ export function createShowRequest(
       url: endpoint.url,
       headers: [
         ...Object.entries(made).map(([name, value]): ShownHeader => {
-          if (!BY_ATTEMPT.test(name)) return { name, value, omission: undefined }
-          return { name, value: '', omission: 'by attempt' }
+          if (!BY_ATTEMPT.test(name)) return { name, value, omission: 'UNSPECIFIED' }
+          return { name, value: '', omission: 'BY_ATTEMPT' }
         }),
         ...Object.keys(added)
           .filter((name) => !(name in made))
-          .map((name): ShownHeader => ({ name, value: '', omission: 'secret' })),
+          .map((name): ShownHeader => ({ name, value: '', omission: 'SECRET' })),
       ],
       body,
     }

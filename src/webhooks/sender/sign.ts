@@ -61,7 +61,7 @@ function hmac(key: string | Buffer, ...parts: readonly (string | Buffer)[]): str
   return signed.digest('hex')
 }
 
-/** As receivers expect it; it proves nothing about the request. */
+/** Existing receivers expect this signature; it proves nothing about the request. */
 function md5(text: string): string {
   return createHash('md5').update(text).digest('hex')
 }
@@ -80,7 +80,7 @@ export function newTextSecret(): string {
   return randomBytes(24).toString('hex')
 }
 
-/** A secret of an endpoint. Numbers count 1, 2, 3 …: a rotation adds the next. */
+/** A secret of an endpoint. Numbers count 1, 2, 3 …; a rotation adds the next number. */
 interface SecretKey {
   readonly endpointId: string
   readonly number: number
@@ -91,7 +91,7 @@ export function encryptSecret(encrypter: Encrypter, key: SecretKey, secret: stri
   return encrypter.encrypt(secret, contextOf(key))
 }
 
-/** @returns `whsec_<base64>`, or a text; throws if no known key encrypted it as this secret */
+/** @returns `whsec_<base64>`, or a text secret; throws if no known key encrypted it as this secret */
 export function decryptSecret(encrypter: Encrypter, key: SecretKey, encrypted: Buffer): string {
   return encrypter.decrypt(encrypted, contextOf(key))
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { Scope } from '../../../src/auth/caller.ts'
-import { type ClaimRules, mapClaims } from '../../../src/auth/sessions/oidc-provider.ts'
+import { type ClaimRules, mapClaims } from '../../../src/auth/sessions/sign-in-user.ts'
 
 const rules = (more: Partial<ClaimRules> = {}): ClaimRules => ({
   scopesClaim: 'inflow_scopes',

@@ -1,19 +1,17 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { listen } from '../../support/listen.ts'
 
 /** A user of the provider. */
 export interface User {
   readonly sub: string
   readonly claims: Readonly<Record<string, unknown>>
-  /** What the userinfo endpoint says instead; undefined: the same. */
-  readonly userinfo?: Readonly<Record<string, unknown>>
 }
 
 /** A real OpenID Connect provider on this machine. */
 export interface TestProvider {
   readonly issuer: string
-  /** Who signs in next; undefined: the user declines. */
-  user: User | undefined
+  /** Who signs in next. */
+  user: User
   /** Whether claims are in the ID token too, or only at the userinfo endpoint. */
   claimsInIdToken: boolean
   /** Responds instead of the provider; undefined: the provider responds. */
@@ -35,11 +33,10 @@ export async function startProvider(redirectUri: string): Promise<TestProvider> 
     if (test.fault) test.fault(request, response)
     else handle(request, response)
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-  const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const issuer = `http://127.0.0.1:${await listen(server)}`
   const test: TestProvider = {
     issuer,
-    user: undefined,
+    user: { sub: '', claims: {} },
     claimsInIdToken: true,
     fault: undefined,
     paths: [],
@@ -55,17 +52,14 @@ export async function startProvider(redirectUri: string): Promise<TestProvider> 
       cookies: { keys: ['a key of cookies'] },
       claims: {
         openid: ['sub'],
-        profile: ['name', 'inflow_scopes', 'groups', 'businesses', 'realm_access'],
+        profile: ['name', 'inflow_scopes', 'businesses'],
       },
       conformIdTokenClaims: !claimsInIdToken,
       features: { devInteractions: { enabled: false } },
       interactions: { url: (_context: unknown, { uid }: { uid: string }) => `/interaction/${uid}` },
       findAccount: (_context: unknown, sub: string) => ({
         accountId: sub,
-        claims: (use: string) => {
-          const { claims, userinfo = claims } = test.user ?? {}
-          return { sub, ...(use === 'userinfo' ? userinfo : claims) }
-        },
+        claims: () => ({ sub, ...test.user.claims }),
       }),
       // The user is asked who they are, but not whether the client may know it.
       async loadExistingGrant({ oidc }: { oidc: Record<string, Record<string, string>> }) {
@@ -82,9 +76,7 @@ export async function startProvider(redirectUri: string): Promise<TestProvider> 
   handle = (request, response) => {
     const provider = test.claimsInIdToken ? providers.inIdToken : providers.atUserinfo
     if (!request.url?.startsWith('/interaction/')) return provider.callback()(request, response)
-    const result = test.user
-      ? { login: { accountId: test.user.sub } }
-      : { error: 'access_denied', error_description: 'The user declined' }
+    const result = { login: { accountId: test.user.sub } }
     return provider.interactionFinished(request, response, result)
   }
   return test

@@ -58,9 +58,7 @@ describe('the exchange', () => {
       exchanged.resolve()
       return new Map(spendings.map(({ name, spent }) => [name, -spent]))
     }
-    const exchange = createExchange(createTestRuntime({}, { clock, log }), {
-      share,
-    })
+    const exchange = createExchange(createTestRuntime({}, { clock, log }), share)
     const bucket = new SharedBucket('b', limit, 0, exchange.report)
     const take = (count: number) => {
       for (let each = 0; each < count; each++) expect(bucket.take(0)).toBe(true)
@@ -76,9 +74,7 @@ describe('the exchange', () => {
   })
 
   test('queues a bounded number of buckets; the others report again', async () => {
-    const exchange = createExchange(createTestRuntime({}, { clock, log }), {
-      share: async () => new Map(),
-    })
+    const exchange = createExchange(createTestRuntime({}, { clock, log }), async () => new Map())
     const reports = new Map<SharedBucket, number>()
     const report = (bucket: SharedBucket, urgent: boolean): void => {
       reports.set(bucket, (reports.get(bucket) ?? 0) + 1)

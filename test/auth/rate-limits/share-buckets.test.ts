@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import { createExchange, createShareBuckets } from '../../../src/auth/rate-limits/exchange.ts'
 import { SharedBucket } from '../../../src/auth/rate-limits/token-bucket.ts'
 import { useDatabase } from '../../support/database.ts'
-import { startWire } from '../../support/instance.ts'
+import { startProxy } from '../../support/proxy.ts'
 import { createTestRuntime } from '../../support/runtime.ts'
 import { waitFor } from '../../support/wait-for.ts'
 
@@ -46,26 +46,26 @@ test('a bucket refills at its rate up to its burst, and not when a clock was set
 })
 
 test('what was spent while the database was unavailable is charged once it is available again', async () => {
-  const wire = await startWire(db.url)
-  const pool = new pg.Pool({ connectionString: wire.url, max: 1 })
+  const wire = await startProxy(db.url)
+  const pool = new pg.Pool({ connectionString: wire.through, max: 1 })
   // The connection that is cut.
   pool.on('error', () => undefined)
   const failed = Promise.withResolvers<void>()
   const share = createShareBuckets(pool)
-  const exchange = createExchange(createTestRuntime({}, { clock: { now: () => 0 } }), {
-    share: (spendings) =>
-      share(spendings).catch((error: unknown) => {
-        failed.resolve()
-        throw error
-      }),
-  })
+  const runtime = createTestRuntime({}, { clock: { now: () => 0 } })
+  const exchange = createExchange(runtime, (spendings) =>
+    share(spendings).catch((error: unknown) => {
+      failed.resolve()
+      throw error
+    }),
+  )
   const bucket = new SharedBucket('away', limit, 0, exchange.report)
   try {
-    await wire.cut()
+    await wire.block()
     for (let each = 0; each < 300; each++) expect(bucket.take(0)).toBe(true)
     await failed.promise
     // Nothing more is spent: that alone would start another exchange.
-    await wire.mend()
+    await wire.unblock()
     await waitFor(async () => {
       const { rows } = await db.database.durablePool.query(
         "select round(tokens)::int as tokens from rate_bucket where name = 'away'",
@@ -77,6 +77,5 @@ test('what was spent while the database was unavailable is charged once it is av
   } finally {
     await exchange.stop()
     await pool.end()
-    await wire.close()
   }
 })

@@ -56,8 +56,10 @@ describe('a service behind a proxy that it trusts', () => {
     const called = await fetch(`${service.httpUrl}/inflow.session.v1.SessionService/GetCaller`, {
       method: 'POST',
       headers: {
-        ...{ 'content-type': 'application/json', ...stated },
-        ...{ origin: PAY, cookie: cookieOf(response) },
+        'content-type': 'application/json',
+        ...stated,
+        origin: PAY,
+        cookie: cookieOf(response),
       },
       body: '{}',
     })

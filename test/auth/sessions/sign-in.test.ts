@@ -5,7 +5,7 @@ import { BusinessService } from '../../../gen/inflow/business/v1/business_servic
 import { CallerKind } from '../../../gen/inflow/session/v1/session_pb.ts'
 import { SessionService } from '../../../gen/inflow/session/v1/session_service_pb.ts'
 import { until } from '../../protocols/rest/rest.ts'
-import { ADMIN_TOKEN, useSharedService } from '../../support/service.ts'
+import { ADMIN_TOKEN, issueToken, useSharedService } from '../../support/service.ts'
 import { browserClient, cookieOf, ownPage, postSession, signIn } from '../../support/sign-in.ts'
 
 const service = useSharedService()
@@ -20,12 +20,6 @@ const auditOf = async (action: string) => {
   return entries[0]!
 }
 
-async function issueToken(scopes: string[], businessIds: string[] = []) {
-  const wanted = { name: 'ada', scopes, businessIds }
-  const { token, secret } = await service.client(AdminService).issueToken(wanted)
-  return { id: token!.id, secret }
-}
-
 const refused = async (cookie: string) =>
   callerOf(cookie).then(
     () => false,
@@ -34,7 +28,7 @@ const refused = async (cookie: string) =>
 
 describe('an exchange', () => {
   test('of a token makes a session with its rights, which is audited', async () => {
-    const { id, secret } = await issueToken(['read'])
+    const { id, secret } = await issueToken(service, ['read'], [], 'ada')
     const response = await postSession(service, { token: secret })
     expect([response.status, await response.text()]).toEqual([204, ''])
     const [header] = response.headers.getSetCookie()
@@ -100,7 +94,7 @@ describe('an exchange', () => {
 
   test('gives a browser a new secret, and ends the session that it had', async () => {
     const planted = await signIn(service, { token: ADMIN_TOKEN })
-    const { secret } = await issueToken(['read'])
+    const { secret } = await issueToken(service, ['read'], [], 'ada')
     const headers = { ...ownPage(service), cookie: planted }
     const response = await postSession(service, { token: secret }, headers)
     expect(cookieOf(response)).not.toBe(planted)
@@ -176,7 +170,7 @@ describe('a one-time code', () => {
   })
 
   test('does not outlive its token', async () => {
-    const { id, secret } = await issueToken(['read'])
+    const { id, secret } = await issueToken(service, ['read'], [], 'ada')
     const code = await createCode(secret)
     await service.client(AdminService).revokeToken({ tokenId: id })
     expect((await postSession(service, { code })).status).toBe(401)

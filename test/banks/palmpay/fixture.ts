@@ -1,6 +1,5 @@
-import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, expect } from 'vitest'
-import type { AccountOrder, BankNotification } from '../../../src/banks/bank.ts'
+import type { AccountOrder } from '../../../src/banks/bank.ts'
 import {
   type FakePalmPay,
   generatePalmPayCredentials,
@@ -8,8 +7,7 @@ import {
 } from '../../../src/banks/palmpay/fake.ts'
 import { createPalmPay } from '../../../src/banks/palmpay/palmpay.ts'
 import { readPalmPaySettings } from '../../../src/banks/palmpay/settings.ts'
-import { systemClock } from '../../../src/core/clock.ts'
-import { accountOrder, httpTo, readSettingsOf } from '../fixture.ts'
+import { accountOrder, bankNotification, connectorParts, readSettingsOf } from '../fixture.ts'
 
 export const signal = new AbortController().signal
 
@@ -31,15 +29,13 @@ export function usePalmPay() {
     return readSettingsOf(readPalmPaySettings, 'PALMPAY', { ...fake.environment, ...environment })
   }
 
-  function connector(environment: NodeJS.ProcessEnv = {}, url = fake.url, timeoutMs = 5_000) {
+  function connector(environment: NodeJS.ProcessEnv = {}, url = fake.url, timeoutMs = 60_000) {
     const warnings: string[] = []
     const { found, faults } = settings(environment)
     expect(faults).toEqual([])
     const bank = createPalmPay({
+      ...connectorParts(url, timeoutMs),
       settings: found!,
-      http: httpTo(url, timeoutMs),
-      clock: systemClock,
-      random: randomBytes,
       warn: (text) => warnings.push(text),
     })
     return { ...bank, warnings }
@@ -63,12 +59,12 @@ export function usePalmPay() {
     get fake() {
       return fake
     },
-    ...{ credentials, settings, connector, order, opened },
+    credentials,
+    settings,
+    connector,
+    order,
+    opened,
   }
 }
 
-export const notificationOf = (body: string): BankNotification => ({
-  headers: {},
-  rawBody: Buffer.from(body),
-  pathSecret: '',
-})
+export const notificationOf = (body: string) => bankNotification(body, {})

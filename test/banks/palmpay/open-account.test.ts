@@ -41,7 +41,7 @@ describe('opening an account', () => {
     'after "%s" finds no account by the code that means so, and a retry opens one',
     async (fault) => {
       const request = order()
-      const bank = connector(DOCUMENTED, palm.fake.url, 1_000)
+      const bank = connector(DOCUMENTED)
       palm.fake.faults.add('create', fault)
       expect(await bank.openAccount(request, signal)).toMatchObject({
         kind: 'unknown',
@@ -58,7 +58,7 @@ describe('opening an account', () => {
     'after "%s" finds the account',
     async (fault) => {
       const request = order()
-      const bank = connector(BY_REFERENCE, palm.fake.url, 1_000)
+      const bank = connector(BY_REFERENCE)
       palm.fake.faults.add('create', fault)
       expect(await bank.openAccount(request, signal)).toMatchObject({
         kind: 'unknown',
@@ -75,12 +75,15 @@ describe('opening an account', () => {
   test('needs manual review if "not found" is not known to mean that nothing was opened', async () => {
     const bank = connector(BY_REFERENCE)
     expect(await bank.findOpened?.(order(), signal)).toEqual({
-      ...{ kind: 'unknown', cause: 'AC100001 record not found', next: 'manual review' },
+      kind: 'unknown',
+      cause: 'AC100001 record not found',
+      next: 'manual review',
     })
     const request = order({ attempt: 2, repeated: true })
     palm.fake.faults.add('create', 'code AC100009')
     expect(await bank.openAccount(request, signal)).toMatchObject({
-      ...{ kind: 'unknown', next: 'manual review' },
+      kind: 'unknown',
+      next: 'manual review',
     })
   })
 

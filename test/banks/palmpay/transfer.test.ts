@@ -105,6 +105,35 @@ test.each([
   expect((await transfers({}, receiver.url).send(transferOrder(), signal)).kind).toBe(kind)
 })
 
+test.each([
+  [{ respCode: 'AC100003', respMsg: 'Failed: payee insufficient' }, 'unknown'],
+  [{ respCode: 'AC100003', respMsg: 'Failed: insufficient balance' }, 'failed'],
+])('the narration in the text of %j is no cause: %s', async (body, kind) => {
+  const receiver = await startReceiver()
+  onTestFinished(() => receiver.close())
+  receiver.answer({ status: 200, body: JSON.stringify(body) })
+  const order = transferOrder({ narration: 'Payee insufficient' })
+  expect((await transfers({}, receiver.url).send(order, signal)).kind).toBe(kind)
+})
+
+test.each([
+  ['Failed: Refund 123', 'failed'],
+  ['Refund 123 was returned', 'returned'],
+])(
+  'a failed payout with the text "%s" and the narration of a refund is %s',
+  async (errorMsg, kind) => {
+    const receiver = await startReceiver()
+    onTestFinished(() => receiver.close())
+    const order = transferOrder({ narration: 'Refund 123' })
+    const data = { orderId: order.reference, orderStatus: 3, errorMsg }
+    receiver.answer({
+      status: 200,
+      body: JSON.stringify({ respCode: '00000000', respMsg: 'success', data }),
+    })
+    expect((await transfers({}, receiver.url).find(order, signal)).kind).toBe(kind)
+  },
+)
+
 test('a payout with a code that is not known is unknown, whether it was made or not', async () => {
   const [made, notMade] = [transferOrder(), transferOrder()]
   fail('payout', 'done, code AC100003')

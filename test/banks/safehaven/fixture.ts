@@ -4,13 +4,13 @@ import type { BankHttp } from '../../../src/banks/http/bank-http.ts'
 import {
   type FakeSafeHaven,
   type FakeSafeHavenOptions,
+  generateSafeHavenCredentials,
   startFakeSafeHaven,
 } from '../../../src/banks/safehaven/fake/safehaven.ts'
-import { generateSafeHavenCredentials } from '../../../src/banks/safehaven/fake/tokens.ts'
 import { createSafeHaven } from '../../../src/banks/safehaven/safehaven.ts'
 import { readSafeHavenSettings } from '../../../src/banks/safehaven/settings.ts'
 import { type Clock, systemClock } from '../../../src/core/clock.ts'
-import { accountOrder, httpTo, readSettingsOf } from '../fixture.ts'
+import { accountOrder, connectorParts, readSettingsOf } from '../fixture.ts'
 
 export const SECRET = 'a-secret-of-the-path-0123456789'
 export const VIRTUAL = { BANK_SAFEHAVEN_ACCOUNT_KIND: 'virtual', BANK_SAFEHAVEN_POLL_MS: '10' }
@@ -58,20 +58,21 @@ export function useSafeHaven() {
   }
 
   function connector(environment: NodeJS.ProcessEnv = {}, options: ConnectorOptions = {}) {
-    const { bank = fake, timeoutMs = 5_000, clock = systemClock } = options
+    const { bank = fake, timeoutMs = 60_000, clock = systemClock } = options
     const warnings: string[] = []
     const { found, faults } = settings(environment, bank)
     expect(faults).toEqual([])
-    const client = httpTo(bank.url, timeoutMs)
+    const parts = connectorParts(bank.url, timeoutMs)
     const bodies: string[] = []
     const http: BankHttp = {
       send(request) {
         bodies.push(request.body ?? '')
-        return client.send(request)
+        return parts.http.send(request)
       },
     }
     const warn = (text: string) => void warnings.push(text)
-    return { ...createSafeHaven({ settings: found!, http, clock, warn }), warnings, bodies }
+    const created = createSafeHaven({ ...parts, settings: found!, http, clock, warn })
+    return { ...created, warnings, bodies }
   }
 
   function order(overrides: Partial<AccountOrder> = {}): AccountOrder {
@@ -90,7 +91,12 @@ export function useSafeHaven() {
     get fake() {
       return fake
     },
-    ...{ credentials, start, settings, connector, order, opened },
+    credentials,
+    start,
+    settings,
+    connector,
+    order,
+    opened,
   }
 }
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { generateSafeHavenCredentials } from '../../../src/banks/safehaven/fake/tokens.ts'
+import { generateSafeHavenCredentials } from '../../../src/banks/safehaven/fake/safehaven.ts'
 import { waitUntil } from '../../support/wait-for.ts'
 import { SECRET, signal, useSafeHaven, VIRTUAL } from './fixture.ts'
 
@@ -71,7 +71,8 @@ describe('a permanent account', () => {
     const result = await bank.openAccount(order({ ...customer, verification }), signal)
     expect(result.kind).toBe('opened')
     expect(JSON.parse(bank.bodies.at(-1) ?? '')).toMatchObject({
-      ...{ identityType: 'BVN', identityNumber: '22222222222' },
+      identityType: 'BVN',
+      identityNumber: '22222222222',
       ...verification,
     })
     expect(await bank.openAccount(order({ ...customer, verification }), signal)).toEqual({

@@ -4,14 +4,16 @@ import { join } from 'node:path'
 import { checkPackage, createPackageFromTarballData } from '@arethetypeswrong/core'
 import { publint } from 'publint'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { AccountService } from '../../../gen/inflow/account/v1/account_service_pb.ts'
 import { SandboxService } from '../../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { ABSENT_NOUNS } from '../../../src/cli/command-line.ts'
 import { MACHINE_NOUNS } from '../../../src/cli/service/nouns.ts'
+import { callerEnv } from '../../cli/run-inflow.ts'
 import { freePort } from '../../support/free-port.ts'
-import { ADMIN_TOKEN, useService } from '../../support/service.ts'
+import { grpcTransport } from '../../support/grpc-client.ts'
+import { openAccountOver } from '../../support/opened-account.ts'
+import { useService } from '../../support/service.ts'
 import { waitFor, waitUntil } from '../../support/wait-for.ts'
 import { examplesOf, installTarball, npm, ROOT, run, start } from './project.ts'
 import { bundle, compile, installNode20, OLD_TSC, TSC } from './tools.ts'
@@ -53,20 +55,18 @@ beforeAll(async () => {
   // The receiver's own framework, which has no part in the installation.
   symlinkSync(join(ROOT, 'node_modules/fastify'), join(project, 'node_modules/fastify'))
   businessId = (await service.business()).id
-  const { account } = await service.client(AccountService).createAccount({
-    ...{ businessId, reference: 'order-1', bank: Bank.BANK_9PSB },
-    ...{ firstName: 'Ada', lastName: 'Obi', email: 'ada@example.com', phone: '08012345678' },
-  })
-  accountNumber = account?.accountNumber ?? ''
+  const given = { businessId, bank: Bank.BANK_9PSB }
+  accountNumber = (await openAccountOver(grpcTransport(service.grpcUrl), given)).accountNumber
 })
 
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-const environment = () => ({ INFLOW_GRPC_URL: service.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN })
+const environment = () => callerEnv(service)
 
 const pay = () =>
   service.client(SandboxService).simulateTransfer({
-    ...{ accountNumber, amountMinor: 150_050n },
+    accountNumber,
+    amountMinor: 150_050n,
   })
 
 describe('the tarball', () => {
@@ -74,8 +74,16 @@ describe('the tarball', () => {
     const paths = packed.files.map(({ path }) => path)
     const folders = paths.map((path) => path.split('/').slice(0, path.startsWith('src/') ? 2 : 1))
     expect([...new Set(folders.map((names) => names.join('/')))].sort()).toEqual([
-      ...['LICENSE', 'README.md', 'gen', 'package.json', 'proto'],
-      ...['src/auth', 'src/cli', 'src/client', 'src/core', 'src/protobuf'],
+      'LICENSE',
+      'README.md',
+      'gen',
+      'package.json',
+      'proto',
+      'src/auth',
+      'src/cli',
+      'src/client',
+      'src/core',
+      'src/protobuf',
     ])
     const endings = paths.map((path) => /(\.d\.ts|\.js\.map|\.\w+|LICENSE)$/.exec(path)?.[0])
     expect([...new Set(endings)].sort()).toEqual([

@@ -21,8 +21,13 @@ export async function compile(
 ): Promise<void> {
   const module = moduleResolution === 'bundler' ? 'esnext' : moduleResolution
   const compilerOptions = {
-    ...{ strict: true, target: 'es2022', types: ['node'], module, moduleResolution },
-    ...{ rootDir: 'src', outDir: 'out' },
+    strict: true,
+    target: 'es2022',
+    types: ['node'],
+    module,
+    moduleResolution,
+    rootDir: 'src',
+    outDir: 'out',
   }
   writeFileSync(
     join(project, 'tsconfig.json'),
@@ -43,7 +48,11 @@ async function bundleOne(project: string, name: string): Promise<string[]> {
     absWorkingDir: project,
     entryPoints: [`src/${name}.ts`],
     outfile: `out/${name}.bundle.mjs`,
-    ...{ bundle: true, platform: 'node', format: 'esm', metafile: true, logLevel: 'silent' },
+    bundle: true,
+    platform: 'node',
+    format: 'esm',
+    metafile: true,
+    logLevel: 'silent',
     // grpc-js requires modules of Node.
     banner: {
       js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url)",

@@ -12,14 +12,14 @@ import {
   RehearsalVerdict,
 } from '../../../gen/inflow/webhook/v1/rehearsal_pb.ts'
 import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
-import { temporaryFolder } from '../../cli/run-inflow.ts'
+import { temporaryFolder } from '../../support/folder.ts'
 import { freePort } from '../../support/free-port.ts'
+import { startServer } from '../../support/program.ts'
 import { type Answer, type ReceivedRequest, startReceiver } from '../../support/receiver.ts'
 import { useService } from '../../support/service.ts'
-import { waitFor, waitUntil } from '../../support/wait-for.ts'
+import { waitFor } from '../../support/wait-for.ts'
 import { newBusiness } from '../../transactions/variance/fixture.ts'
 import { installed } from '../installed.ts'
-import { startProgram } from '../program.ts'
 
 const service = useService()
 
@@ -69,17 +69,9 @@ function program(
     const store = join(temporaryFolder(), name)
     mkdirSync(store)
     const port = await freePort()
-    const { child, stderr } = startProgram([interpreter, ...args(port)], {
-      ...{ WIAXY_SECRET_KEY: SECRET, STORE: store },
-    })
     const url = `http://127.0.0.1:${port}/`
-    await waitUntil(async () => {
-      if (child.exitCode !== null) throw new Error(`${name} ended: ${stderr()}`)
-      return fetch(url).then(
-        () => true,
-        () => false,
-      )
-    })
+    const env = { WIAXY_SECRET_KEY: SECRET, STORE: store }
+    await startServer([interpreter, ...args(port)], env, url)
     const credits = () =>
       new Map(readdirSync(store).map((file) => [file, readFileSync(join(store, file), 'utf8')]))
     return { url, credits }
@@ -197,8 +189,11 @@ describe.each(Object.entries(CASES))('a receiver like %s', (_, { start, endpoint
     const shop = await newBusiness(service)
     const receiver = await start!()
     const created = await webhooks.createEndpoint({
-      ...{ businessId: shop.businessId, url: receiver.url, ...endpoint },
-      ...{ profile: EndpointProfile.WIAXY, textSecret: SECRET },
+      businessId: shop.businessId,
+      url: receiver.url,
+      ...endpoint,
+      profile: EndpointProfile.WIAXY,
+      textSecret: SECRET,
     })
     expect(created.secret).toBe('')
     const endpointId = created.endpoint!.id
@@ -261,8 +256,12 @@ test.each([
   const receiver = await start!()
   const webhooks = service.client(WebhookService)
   const { endpoint: added } = await webhooks.createEndpoint({
-    ...{ businessId, url: receiver.url, live: false, ...endpoint },
-    ...{ profile: EndpointProfile.WIAXY, textSecret: SECRET },
+    businessId,
+    url: receiver.url,
+    live: false,
+    ...endpoint,
+    profile: EndpointProfile.WIAXY,
+    textSecret: SECRET,
   })
   let summary: RehearsalSummary | undefined
   for await (const { progress } of webhooks.rehearse({ endpointId: added!.id })) {

@@ -1,7 +1,15 @@
 import type { DescMethod } from '@bufbuild/protobuf'
 import { readPolicy } from '../../../src/auth/method-policy.ts'
+import type { Admission } from './http-requests.ts'
 import type { Random } from './random.ts'
 import type { World } from './words.ts'
+
+/** A credential that opens a method, or one that does not. */
+export function credential(random: Random, world: World, method: DescMethod, admission: Admission) {
+  return admission === 'right'
+    ? rightCredential(world, method)
+    : wrongCredential(random, world, method)
+}
 
 /** The credential that opens a method. */
 export function rightCredential(world: World, method: DescMethod): string {

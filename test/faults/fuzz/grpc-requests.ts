@@ -1,6 +1,7 @@
 import { type ClientHttp2Session, connect, constants, type IncomingHttpHeaders } from 'node:http2'
 import type { DescMethod } from '@bufbuild/protobuf'
-import { rightCredential, wrongCredential } from './credentials.ts'
+import { pathOf } from '../../protocols/matrix/protocols.ts'
+import { credential } from './credentials.ts'
 import { type Admission, envelope } from './http-requests.ts'
 import { binaryOf } from './messages.ts'
 import type { Random } from './random.ts'
@@ -37,17 +38,14 @@ export function grpcRequest(
   method: DescMethod,
   admission: Admission,
 ): GrpcRequest {
-  const authorization =
-    admission === 'right' ? rightCredential(world, method) : wrongCredential(random, world, method)
+  const authorization = credential(random, world, method, admission)
   const body = envelope(random, binaryOf(random, world, method.input))
   const text = hostileText(random)
     .replaceAll(/[^\x20-\x7e]/g, '?')
     .slice(0, 2_000)
   const headers: Record<string, string> = {
     ':method': random.chance(0.01) ? random.pick(['GET', 'PUT', 'OPTIONS']) : 'POST',
-    ':path': random.chance(0.97)
-      ? `/${method.parent.typeName}/${method.name}`
-      : random.pick(ODD_PATHS),
+    ':path': random.chance(0.97) ? pathOf(method) : random.pick(ODD_PATHS),
     'content-type': random.chance(0.96)
       ? random.pick(['application/grpc', 'application/grpc+proto'])
       : random.pick([
@@ -72,13 +70,16 @@ export function grpcRequest(
 }
 
 const ODD_PATHS = [
-  ...['/', '/x', '/inflow.account.v1.AccountService/', '/inflow.account.v1.AccountService/Nothing'],
-  ...[
-    '/grpc.health.v1.Health/Check',
-    '/grpc.health.v1.Health/Watch',
-    '/grpc.health.v1.Health/List',
-  ],
-  ...['/grpc.reflection.v1.ServerReflection/ServerReflectionInfo', '//', '/__proto__/toString'],
+  '/',
+  '/x',
+  '/inflow.account.v1.AccountService/',
+  '/inflow.account.v1.AccountService/Nothing',
+  '/grpc.health.v1.Health/Check',
+  '/grpc.health.v1.Health/Watch',
+  '/grpc.health.v1.Health/List',
+  '/grpc.reflection.v1.ServerReflection/ServerReflectionInfo',
+  '//',
+  '/__proto__/toString',
   '/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo',
 ]
 

@@ -1,7 +1,8 @@
 import { Agent, type IncomingHttpHeaders, request } from 'node:http'
 import { gzipSync } from 'node:zlib'
 import type { DescMethod } from '@bufbuild/protobuf'
-import { rightCredential, wrongCredential } from './credentials.ts'
+import { pathOf } from '../../protocols/matrix/protocols.ts'
+import { credential } from './credentials.ts'
 import { binaryOf, jsonBodyOf, mutate } from './messages.ts'
 import type { Random } from './random.ts'
 import { hostileText, type World } from './words.ts'
@@ -30,9 +31,19 @@ const STREAM_MS = 40
 
 const METHODS = ['GET', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS', 'PROPFIND', 'QUERY', 'SEARCH']
 const MEDIA_TYPES = [
-  ...['application/json; charset=utf-8', 'APPLICATION/JSON', 'text/plain', 'application/xml', ''],
-  ...['multipart/form-data; boundary=x', 'application/x-www-form-urlencoded', 'application/grpc'],
-  ...['application/json;', 'application/jsonx', 'a/b/c', '\u00ff', 'application/grpc-web-text'],
+  'application/json; charset=utf-8',
+  'APPLICATION/JSON',
+  'text/plain',
+  'application/xml',
+  '',
+  'multipart/form-data; boundary=x',
+  'application/x-www-form-urlencoded',
+  'application/grpc',
+  'application/json;',
+  'application/jsonx',
+  'a/b/c',
+  '\u00ff',
+  'application/grpc-web-text',
 ]
 
 /** A request of a REST path, or of one that looks like it. */
@@ -65,7 +76,7 @@ export function connectRequest(
   method: DescMethod,
   admission: Admission,
 ): HttpRequest {
-  const path = `/${method.parent.typeName}/${method.name}`
+  const path = pathOf(method)
   const authorization = credential(random, world, method, admission)
   const protocol = random.pick(PROTOCOLS)
   const json = protocol.includes('json')
@@ -97,9 +108,16 @@ export function connectRequest(
 }
 
 const PROTOCOLS = [
-  ...['application/json', 'application/json', 'application/proto', 'application/proto'],
-  ...['application/connect+json', 'application/connect+proto', 'application/grpc-web+proto'],
-  ...['application/grpc-web+json', 'application/grpc-web', 'application/grpc-web-text'],
+  'application/json',
+  'application/json',
+  'application/proto',
+  'application/proto',
+  'application/connect+json',
+  'application/connect+proto',
+  'application/grpc-web+proto',
+  'application/grpc-web+json',
+  'application/grpc-web',
+  'application/grpc-web-text',
 ]
 
 function connectGet(
@@ -135,12 +153,6 @@ export function envelope(random: Random, message: Buffer): Buffer {
   return random.chance(0.03) ? Buffer.concat([whole, whole]) : whole
 }
 
-function credential(random: Random, world: World, method: DescMethod, admission: Admission) {
-  return admission === 'right'
-    ? rightCredential(world, method)
-    : wrongCredential(random, world, method)
-}
-
 function oddPath(random: Random, path: string): string {
   const odd = encodeURIComponent(hostileText(random).toWellFormed()).slice(0, 300)
   return random.pick([
@@ -158,7 +170,11 @@ function oddPath(random: Random, path: string): string {
     `/${odd}`,
     '/',
     '*',
-    ...['/healthz', '/readyz', '/metrics', '/inflow.account.v1.AccountService', '/favicon.ico'],
+    '/healthz',
+    '/readyz',
+    '/metrics',
+    '/inflow.account.v1.AccountService',
+    '/favicon.ico',
     `${path}/${'x'.repeat(9_000)}`,
   ])
 }

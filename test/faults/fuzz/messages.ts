@@ -70,8 +70,19 @@ const TAME_INTS = [0, 1, 10, 50, 200]
 const TAME_LONGS = [1n, 100n, 150_050n, 1_760_000_000n]
 const INTS = [0, 1, 10, 50, 200, 201, 1_000, -1, 999_999_999, 2 ** 31 - 1, -(2 ** 31)]
 const LONGS = [
-  ...[0n, 1n, 100n, 150_050n, -1n, 9_007_199_254_740_993n, 2n ** 63n - 1n, -(2n ** 63n)],
-  ...[1_760_000_000n, 253_402_300_799n, 253_402_300_800n, -62_135_596_801n, 8_640_000_000_001n],
+  0n,
+  1n,
+  100n,
+  150_050n,
+  -1n,
+  9_007_199_254_740_993n,
+  2n ** 63n - 1n,
+  -(2n ** 63n),
+  1_760_000_000n,
+  253_402_300_799n,
+  253_402_300_800n,
+  -62_135_596_801n,
+  8_640_000_000_001n,
 ]
 
 /** A message with about as many fields as a caller would send. */
@@ -167,8 +178,23 @@ function jsonValueOf(random: Random, world: World, field: DescField, depth: numb
 
 function wrongValue(random: Random): unknown {
   return random.pick([
-    ...[null, true, 0, -1, 1.5, 1e308, 2 ** 53, '', 'x', [], {}, [[]], [null], { a: { b: [] } }],
-    ...[hostileText(random), [hostileText(random)], { [hostileText(random)]: 1 }],
+    null,
+    true,
+    0,
+    -1,
+    1.5,
+    1e308,
+    2 ** 53,
+    '',
+    'x',
+    [],
+    {},
+    [[]],
+    [null],
+    { a: { b: [] } },
+    hostileText(random),
+    [hostileText(random)],
+    { [hostileText(random)]: 1 },
   ])
 }
 

@@ -1,3 +1,5 @@
+import { generator } from '../../support/random.ts'
+
 /** Choices that a seed repeats. */
 export interface Random {
   /** How likely one value of a request is a hostile one: half of the requests are nearly tame. */
@@ -11,14 +13,9 @@ export interface Random {
 
 /** Each request has a generator of its own, so that it can be repeated by its number alone. */
 export function createRandom(seed: number, index: number): Random {
-  // mulberry32
-  let state = Math.imul(seed ^ 0x9e3779b9, 0x85ebca6b) ^ Math.imul(index + 1, 0xc2b2ae35)
-  const next = (): number => {
-    state = (state + 0x6d2b79f5) | 0
-    let t = Math.imul(state ^ (state >>> 15), 1 | state)
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296
-  }
+  const next = generator(
+    Math.imul(seed ^ 0x9e3779b9, 0x85ebca6b) ^ Math.imul(index + 1, 0xc2b2ae35),
+  )
   const int = (max: number) => Math.floor(next() * max)
   return {
     hostility: next() < 0.5 ? 0.02 : 0.35,

@@ -13,9 +13,13 @@ function count(outcome: string): void {
 
 const REQUEST_ID = /^req_[0-9a-z]{24,}$/
 
+/** The service's own words when its database does not respond in time: the machine is busy. */
+const IS_BUSY = /cannot(?: |%20)reach(?: |%20)its(?: |%20)database/
+
 /** An answer of the REST prefix or of any other path that Connect does not serve. */
 export function judgeRest(request: HttpRequest, answer: HttpAnswer): Verdict {
   count(`REST ${answer.status}`)
+  if (answer.status === 503 && IS_BUSY.test(answer.body.toString())) return undefined
   if (answer.status >= 500 || answer.status < 200) return `status ${answer.status}`
   if (!REQUEST_ID.test(`${answer.headers['x-request-id']}`)) return 'no X-Request-Id'
   if (request.method === 'HEAD') return undefined
@@ -55,6 +59,8 @@ const OUR_STATUSES = ['2', '13', '14', '15']
 /** An answer in one of the protocols of Connect. */
 export function judgeConnect(request: HttpRequest, answer: HttpAnswer): Verdict {
   if (!REQUEST_ID.test(`${answer.headers['x-request-id']}`)) return 'no X-Request-Id'
+  const texts = `${answer.headers['grpc-message']} ${answer.body.toString('latin1')}`
+  if (IS_BUSY.test(texts)) return undefined
   const code = connectCode(answer)
   count(`Connect ${code ?? grpcWebStatus(answer) ?? answer.status}`)
   if (code !== undefined && OURS.includes(code)) {
@@ -110,9 +116,9 @@ export function judgeGrpc(answer: GrpcAnswer): Verdict {
   if (code === undefined) return reset === 0 ? 'no grpc-status' : undefined
   if (!OUR_STATUSES.includes(`${code}`)) return undefined
   const text = decodeURIComponent(`${trailers['grpc-message'] ?? headers['grpc-message']}`)
-  return `${code}` === '13' && PROTOCOL_FAULTS.test(text)
-    ? undefined
-    : `grpc-status ${code}: ${text}`
+  const isExpected =
+    `${code}` === '13' ? PROTOCOL_FAULTS.test(text) : `${code}` === '14' && IS_BUSY.test(text)
+  return isExpected ? undefined : `grpc-status ${code}: ${text}`
 }
 
 /** What came back for bytes that may be no HTTP. */

@@ -1,18 +1,16 @@
 import type { Pool, PoolClient } from 'pg'
 import pino from 'pino'
-import { beforeAll, expect, onTestFinished, test, vi } from 'vitest'
+import { beforeAll, expect, onTestFinished, test } from 'vitest'
 import { ENTITIES } from '../../../src/app/entities.ts'
 import { LOGGED_TIMELINE } from '../../../src/events/log-state.ts'
 import type { Queryable } from '../../../src/postgres/in-transaction.ts'
 import { openDatabase, openReadPool } from '../../../src/postgres/orm.ts'
-import { createReplica } from '../../../src/postgres/replicas/replica.ts'
-import { createReplicas } from '../../../src/postgres/replicas/replicas.ts'
-import { readPrimary } from '../../../src/postgres/replicas/server-state.ts'
+import { createReplica, createReplicas } from '../../../src/postgres/replicas.ts'
+import { readPrimary } from '../../../src/postgres/server-state.ts'
+import { migrated, query } from '../../support/database.ts'
 import { waitFor } from '../../support/wait-for.ts'
-import { query, usePair } from '../standby.ts'
-import { migrated, pause, resume, WAIT } from './scene.ts'
-
-vi.setConfig({ testTimeout: 120_000 })
+import { usePair } from '../standby.ts'
+import { pause, resume } from './scene.ts'
 
 const ATTEMPTS_MAX = 30
 
@@ -43,12 +41,11 @@ test('a read after a commit sees it, also right after a read on the replica', as
   const { pair, pool, write, standbyPool } = await openScene()
   const targets: string[] = []
   const replicas = createReplicas({
-    ...{
-      durablePool: pool,
-      pools: new Map([['standby', standbyPool]]),
-      loggedTimeline: LOGGED_TIMELINE,
-    },
-    ...{ log: pino({ level: 'silent' }), onRead: (target: string) => targets.push(target) },
+    durablePool: pool,
+    pools: new Map([['standby', standbyPool]]),
+    loggedTimeline: LOGGED_TIMELINE,
+    log: pino({ level: 'silent' }),
+    onRead: (target: string) => targets.push(target),
   })
   replicas.start()
   onTestFinished(replicas.stop)
@@ -85,19 +82,28 @@ function afterFirst(pool: Pool, act: () => Promise<void>): Pool {
 
 test('a read sees what the replica replayed while the read waited for it, and no other history', async () => {
   const { pair, pool, write, standbyPool } = await openScene()
-  await pause(pair.standby.url)
   const catchUp = async () => {
     await resume(pair.standby.url)
     await pair.caughtUp()
   }
   const replica = createReplica({
-    ...{ name: 'standby', loggedTimeline: LOGGED_TIMELINE, onChange: () => undefined },
+    name: 'standby',
+    loggedTimeline: LOGGED_TIMELINE,
+    onChange: () => undefined,
     pool: afterFirst(standbyPool, catchUp),
   })
   onTestFinished(replica.close)
-  await write()
-  const primary = await readPrimary(pool, 5_000)
-  expect(await replica.read(primary, count)).toEqual({ value: 1 })
+  let written = 0
+  // A replica that takes longer than a second for a statement is not waited for.
+  const primary = await waitFor(async () => {
+    await standbyPool.query('select')
+    await pause(pair.standby.url)
+    await write()
+    written += 1
+    const state = await readPrimary(pool, 5_000)
+    expect(await replica.read(state, count)).toEqual({ value: written })
+    return state
+  })
   const later = { ...primary, timeline: primary.timeline + 1 }
   expect(await replica.read(later, count)).toBeUndefined()
 })
@@ -113,28 +119,35 @@ test('a read that the replay of the log cancels is run by the primary', async ()
   await query(pair.primary.url, ...texts)
   const faults: (string | undefined)[] = []
   const replica = createReplica({
-    ...{ name: 'standby', pool, loggedTimeline: LOGGED_TIMELINE },
+    name: 'standby',
+    pool,
+    loggedTimeline: LOGGED_TIMELINE,
     onChange: (fault) => faults.push(fault),
   })
   onTestFinished(replica.close)
   const primary = await readPrimary(primaryPool, 5_000)
-  await vi.waitFor(async () => {
+  await waitFor(async () => {
     await replica.check(primary)
     expect(replica.fault()).toBeUndefined()
-  }, WAIT)
-  faults.length = 0
-  const errors: unknown[] = []
-  const cancelled = replica.read(primary, async (on) => {
-    const sleep = on.query('select pg_sleep(4) from row limit 1')
-    await query(pair.primary.url, 'delete from row', 'vacuum row')
-    await sleep.catch((error: unknown) => {
-      errors.push(error)
-      throw error
-    })
   })
-  expect(await cancelled).toBeUndefined()
-  expect(errors).toMatchObject([{ code: '40001' }])
-  // The server itself is well.
-  expect(faults).toEqual([])
-  expect(await replica.read(primary, async () => 'read')).toEqual({ value: 'read' })
+  await waitFor(async () => {
+    faults.length = 0
+    const errors: unknown[] = []
+    await query(pair.primary.url, 'insert into row select generate_series(1, 1000)')
+    const cancelled = await replica.read(await readPrimary(primaryPool, 5_000), async (on) => {
+      const sleep = on.query('select pg_sleep(4) from row limit 1')
+      // On a busy machine the log of this may arrive too late.
+      await query(pair.primary.url, 'delete from row', 'vacuum row')
+      await sleep.catch((error: unknown) => {
+        errors.push(error)
+        throw error
+      })
+    })
+    expect(cancelled).toBeUndefined()
+    expect(errors).toMatchObject([{ code: '40001' }])
+    // The server itself is well.
+    expect(faults).toEqual([])
+  })
+  const read = async () => replica.read(primary, async () => 'read')
+  await waitFor(async () => expect(await read()).toEqual({ value: 'read' }))
 })

@@ -1,4 +1,4 @@
-import { expect, onTestFinished, test, vi } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { AccountService } from '../../../gen/inflow/account/v1/account_service_pb.ts'
 import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { EventService } from '../../../gen/inflow/event/v1/event_service_pb.ts'
@@ -9,13 +9,14 @@ import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { ENTITIES } from '../../../src/app/entities.ts'
 import { checkReplicas } from '../../../src/doctor/check-database.ts'
 import { openDatabase } from '../../../src/postgres/orm.ts'
+import { migrated, query } from '../../support/database.ts'
 import { grpcTransport } from '../../support/grpc-client.ts'
 import { startInstance } from '../../support/instance.ts'
 import { openAccountOver, openBusinessOver } from '../../support/opened-account.ts'
-import { type Pair, query, startPair } from '../standby.ts'
-import { migrated, pause, pay, readsOf, resume, startReader, untilUsed, WAIT } from './scene.ts'
-
-vi.setConfig({ testTimeout: 240_000 })
+import { postRest } from '../../support/service.ts'
+import { waitFor } from '../../support/wait-for.ts'
+import { type Pair, startPair } from '../standby.ts'
+import { pause, pay, readsOf, resume, startReader, untilUsed } from './scene.ts'
 
 async function startScene() {
   const pair = await startPair()
@@ -33,38 +34,30 @@ type Scene = Awaited<ReturnType<typeof startScene>>
 const getTransaction = ({ reader, businessId }: Scene, sessionId: string) =>
   reader.client(TransactionService).getTransaction({ businessId, sessionId })
 
-// biome-ignore lint/suspicious/noExplicitAny: responses of many shapes
-async function post({ reader, secretKey }: Scene, path: string, body: object): Promise<any> {
-  const response = await fetch(`${reader.httpUrl}/v2/thirdparty/${path}/`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json', authorization: `Bearer ${secretKey}` },
-    body: JSON.stringify(body),
-  })
-  const { data } = (await response.json()) as Readonly<Record<string, unknown>>
-  return data
-}
+const post = async ({ reader, secretKey }: Scene, path: string, body: object) =>
+  (await postRest(reader.httpUrl, secretKey, path, body)).body.data
 
 /** Each method that reads on replicas, with what the second account and payment change in its response. */
 const READS: Readonly<Record<string, (scene: Scene) => Promise<unknown>>> = {
   getTransaction: async (scene) =>
     (await getTransaction(scene, 'second')).transaction?.sessionId === 'second',
   'REST getTransaction': async (scene) =>
-    (await post(scene, 'getTransaction', { session_id: 'second' }))?.session_id === 'second',
+    (await post(scene, 'getTransaction/', { session_id: 'second' }))?.session_id === 'second',
   listTransactions: async ({ reader, businessId }) =>
     (await reader.client(TransactionService).listTransactions({ businessId })).transactions
       .length === 2,
   'REST listTransactions': async (scene) =>
-    (await post(scene, 'listTransactions', {})).transactions.length === 2,
+    (await post(scene, 'listTransactions/', {})).transactions.length === 2,
   getAccount: async ({ reader, businessId }) =>
     (await reader.client(AccountService).getAccount({ businessId, reference: 'order-2' })).account
       ?.merchantReference === 'order-2',
   'REST getVirtualAccount': async (scene) =>
-    (await post(scene, 'getVirtualAccount', { reference: 'order-2' }))?.account.length === 1,
+    (await post(scene, 'getVirtualAccount/', { reference: 'order-2' }))?.account.length === 1,
   listAccounts: async ({ reader, businessId }) =>
     (await reader.client(AccountService).listAccounts({ businessId })).accounts.length === 2,
   listEvents: async ({ reader, businessId }) =>
     (await reader.client(EventService).listEvents({ businessId })).events.length === 4,
-  'REST listEvents': async (scene) => (await post(scene, 'listEvents', {})).events.length === 4,
+  'REST listEvents': async (scene) => (await post(scene, 'listEvents/', {})).events.length === 4,
   getBalance: async ({ reader, businessId }) =>
     (await reader.client(SettlementService).getBalance({ businessId })).balance?.pendingMinor ===
     20_000n,
@@ -91,9 +84,11 @@ test('a standby that replays nothing serves no read, and every read once it has 
   await pay(writer, accountNumber, 'first')
   const database = await openDatabase(pair.primary.url, ENTITIES, { connectionsMax: 2 })
   onTestFinished(database.close)
-  expect(await checkReplicas(database.durablePool, [pair.standby.url])).toMatchObject([
-    { level: 'ok', found: expect.stringMatching(/^the replica 127\S+ follows the primary$/) },
-  ])
+  await waitFor(async () => {
+    const found = expect.stringMatching(/^the replica 127\S+ follows the primary$/)
+    const findings = await checkReplicas(database.durablePool, [pair.standby.url])
+    expect(findings).toMatchObject([{ level: 'ok', found }])
+  })
   await pause(pair.standby.url)
   const before = await readsOf(reader)
   const { accountNumber: second } = await openAccountOver(grpcTransport(writer.grpcUrl), {
@@ -102,28 +97,28 @@ test('a standby that replays nothing serves no read, and every read once it has 
   })
   await pay(writer, second, 'second')
   await pay(writer, '9999999999', 'unmatched')
-  await vi.waitFor(async () => {
+  await waitFor(async () => {
     const { events } = await writer.client(EventService).listEvents({ businessId })
     expect(events).toHaveLength(4)
-  }, WAIT)
+  })
   for (const [name, read] of Object.entries(READS)) {
     expect(await read(scene), name).toBe(true)
   }
   expect((await readsOf(reader)).replica).toBe(before.replica)
   await untilUsed(reader, false)
-  await vi.waitFor(async () => {
+  await waitFor(async () => {
     const lag = await reader.metrics.getSingleMetric('inflow_replica_lag_bytes')?.get()
     expect(lag?.values[0]?.value).toBeGreaterThan(0)
-  }, WAIT)
+  })
 
   await resume(pair.standby.url)
   for (const [name, read] of Object.entries(READS)) {
-    await vi.waitFor(async () => {
+    await waitFor(async () => {
       await untilUsed(reader, true)
       const earlier = await readsOf(reader)
       expect(await read(scene), name).toBe(true)
       expect(await readsOf(reader), name).toEqual({ ...earlier, replica: earlier.replica + 1 })
-    }, WAIT)
+    })
   }
 })
 
@@ -154,17 +149,19 @@ test('a replica that refuses or is silent leaves its reads to the primary, and a
   const before = await readsOf(reader)
   await stillFound('promoted')
   expect((await readsOf(reader)).replica).toBe(before.replica)
-  expect(reader.log.map(({ fault }) => fault)).toContain('it is not a standby')
+  await waitFor(() =>
+    expect(reader.lines.map(({ fault }) => fault)).toContain('it is not a standby'),
+  )
   await pair.standby.stop()
   await stillFound('stopped')
 })
 
 async function promote(pair: Pair): Promise<void> {
   await pair.promote()
-  await vi.waitFor(async () => {
+  await waitFor(async () => {
     const rows = await query(pair.standby.url, 'select pg_is_in_recovery() as standby')
     expect(rows).toEqual([{ standby: false }])
-  }, WAIT)
+  })
 }
 
 test('a standby of the old primary is no replica of the new one, however much it has replayed', async () => {
@@ -181,10 +178,10 @@ test('a standby of the old primary is no replica of the new one, however much it
   const reader = await startReader(pair.standby.url, sibling.url)
   await pay(reader, accountNumber, 'later')
   await untilUsed(reader, false)
-  await vi.waitFor(() => {
-    const faults = reader.log.map(({ fault }) => fault)
+  await waitFor(() => {
+    const faults = reader.lines.map(({ fault }) => fault)
     expect(faults).toContain('it does not follow the primary on timeline 2')
-  }, WAIT)
+  })
   const { transaction } = await reader
     .client(TransactionService)
     .getTransaction({ businessId, sessionId: 'later' })

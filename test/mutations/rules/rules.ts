@@ -11,7 +11,7 @@ export interface Rules {
 export const RULES: readonly Rules[] = [
   {
     folder: 'transactions',
-    files: ['transaction.ts', 'ledger/ledger.ts'],
+    files: ['transaction.ts', 'ledger.ts'],
     tests: ['classify-repeat.test.ts', 'ledger.test.ts'],
   },
   {
@@ -31,7 +31,7 @@ export const RULES: readonly Rules[] = [
   },
   {
     folder: 'auth',
-    files: ['caller.ts', 'credential-cache.ts', 'method-policy.ts', 'tokens/token-secret.ts'],
+    files: ['caller.ts', 'credential-cache.ts', 'method-policy.ts', 'token-secret.ts'],
     tests: ['{caller,credential-cache,method-policy,token-secret}.test.ts'],
   },
   {
@@ -41,7 +41,7 @@ export const RULES: readonly Rules[] = [
   },
   {
     folder: 'banks',
-    files: ['nip-codes.ts', 'transfer-response.ts'],
+    files: ['transfer-response.ts'],
     tests: ['{nip-codes,transfer-response}.test.ts'],
   },
   {

@@ -18,13 +18,14 @@ import {
   type ServiceError,
   type StatusObject,
 } from '@grpc/grpc-js'
-import { pino } from 'pino'
 import { onTestFinished } from 'vitest'
 import { EventService } from '../../../gen/inflow/event/v1/event_service_pb.ts'
 import { TransactionService } from '../../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { type GrpcServer, openGrpcServer } from '../../../src/server/grpc/server.ts'
 import { createCheck, validation } from '../../../src/server/interceptors/validation.ts'
 import { createInvokers, implement } from '../../../src/server/invokers.ts'
+import { captureLog } from '../../support/captured-log.ts'
+import { pathOf } from '../matrix/protocols.ts'
 import { framed } from './http2-frames.ts'
 
 interface Implementations {
@@ -32,7 +33,7 @@ interface Implementations {
   readonly events?: Partial<ServiceImpl<typeof EventService>>
   readonly interceptors?: readonly Interceptor[]
   readonly reflection?: boolean
-  readonly options?: Pick<Parameters<typeof openGrpcServer>[0], 'grpcLimits' | 'proxies'>
+  readonly options?: Pick<Parameters<typeof openGrpcServer>[0], 'grpcLimits' | 'isProxy'>
 }
 
 export interface TestServer {
@@ -44,8 +45,7 @@ export interface TestServer {
 
 /** A server with the given implementations behind validation, on a free port. */
 export async function openTestServer(given: Implementations): Promise<TestServer> {
-  const logged: Record<string, unknown>[] = []
-  const log = pino({ level: 'info' }, { write: (line: string) => logged.push(JSON.parse(line)) })
+  const { log, lines: logged } = captureLog()
   let count = 0
   const invokers = createInvokers(
     [
@@ -101,10 +101,7 @@ export function callUnary<M extends DescMethod>(
   return new Promise((resolve) => {
     let header: Metadata | undefined
     const call = client.makeUnaryRequest(
-      `/${method.parent.typeName}/${method.name}`,
-      (message: Buffer) => message,
-      (bytes) => fromBinary(method.output, bytes) as MessageShape<M['output']>,
-      toBytes(method, request),
+      ...codecsOf(method, request),
       metadata,
       options,
       (error, message) =>
@@ -116,6 +113,18 @@ export function callUnary<M extends DescMethod>(
   })
 }
 
+/** What grpc-js needs to make a call: the path, the codecs and the request. */
+const codecsOf = <M extends DescMethod>(
+  method: M,
+  request: MessageInitShape<M['input']> | Buffer,
+) =>
+  [
+    pathOf(method),
+    (message: Buffer) => message,
+    (bytes: Buffer) => fromBinary(method.output, bytes) as MessageShape<M['output']>,
+    toBytes(method, request),
+  ] as const
+
 /** One stream, opened; errors are left to its 'status' event. */
 export function callStream<M extends DescMethod>(
   client: Client,
@@ -124,14 +133,7 @@ export function callStream<M extends DescMethod>(
   options: CallOptions = {},
   metadata = new Metadata(),
 ): ClientReadableStream<MessageShape<M['output']>> {
-  const call = client.makeServerStreamRequest(
-    `/${method.parent.typeName}/${method.name}`,
-    (message: Buffer) => message,
-    (bytes) => fromBinary(method.output, bytes) as MessageShape<M['output']>,
-    toBytes(method, request),
-    metadata,
-    options,
-  )
+  const call = client.makeServerStreamRequest(...codecsOf(method, request), metadata, options)
   call.on('error', () => undefined)
   return call
 }
@@ -173,7 +175,7 @@ export function openRawCall<M extends DescMethod>(
   method: M,
   request: MessageInitShape<M['input']>,
 ): ClientHttp2Stream {
-  const path = `/${method.parent.typeName}/${method.name}`
+  const path = pathOf(method)
   const stream = beginCall(openSession(address), path, { te: 'trailers' })
   stream.end(framed(toBytes(method, request)))
   return stream

@@ -31,7 +31,7 @@ async function openLookUps(options: Parameters<typeof openTestServer>[0]['option
     expect(error).toBeUndefined()
     expect(message?.transaction?.sessionId).toBe('session-1')
   }
-  await look()
+  await waitFor(look)
   return { ...opened, look }
 }
 
@@ -73,7 +73,7 @@ test('a client with a closed window holds a bounded number of calls, and delays 
 })
 
 test('an incomplete request is ended in time, a complete one is not', async () => {
-  const { address, look, server } = await openLookUps({ grpcLimits: { requestMs: 100 } })
+  const { address, look, server } = await openLookUps({ grpcLimits: { requestMs: 1_000 } })
   const session = openSession(address)
   const streams = Array.from({ length: 50 }, () => {
     const stream = beginCall(session, PATH)
@@ -86,29 +86,6 @@ test('an incomplete request is ended in time, a complete one is not', async () =
   expect(server.connections()).toBe(2)
 })
 
-test('unauthenticated bodies are bounded: one address cannot fill the memory', async () => {
-  const { address, look } = await openLookUps({
-    grpcLimits: { heldBytesPerAddressMax: 2 * 1024 * 1024 },
-  })
-  const session = openSession(address)
-  let refused = 0
-  const over = Promise.withResolvers<void>()
-  const open = () => {
-    const stream = beginCall(session, PATH)
-    stream.on('close', () => {
-      refused += 1
-      if (refused === 10) over.resolve()
-    })
-    const head = Buffer.alloc(5)
-    head.writeUInt32BE(4 * 1024 * 1024, 1)
-    // All but its last byte, so that it never is a message.
-    stream.write(Buffer.concat([head, Buffer.alloc(4 * 1024 * 1024 - 1)]))
-  }
-  for (let count = 0; count < 20; count++) open()
-  await meanwhile(look, over.promise)
-  expect(refused).toBeGreaterThanOrEqual(10)
-})
-
 test('a client that keeps exceeding limits loses its connection', async () => {
   const { address, look, server } = await openLookUps({ grpcLimits: { requestMs: 20 } })
   const session = openSession(address)
@@ -119,7 +96,8 @@ test('a client that keeps exceeding limits loses its connection', async () => {
     stream.on('close', again)
   }
   for (let count = 0; count < 10; count++) again()
-  await meanwhile(look, closed)
+  await closed
+  await waitFor(look)
   await waitFor(() => expect(server.connections()).toBe(1))
 })
 
@@ -149,29 +127,6 @@ test('a response that its client does not read ends its stream, not its connecti
   expect(server.connections()).toBe(2)
 })
 
-test('responses that wait for one client are bounded in bytes', async () => {
-  const { address, server } = await openTestServer({
-    transactions: { getTransaction: () => ({ transaction: { narration: 'n'.repeat(100_000) } }) },
-    interceptors: [],
-    options: { grpcLimits: { heldBytesPerConnectionMax: 1_000_000 } },
-  })
-  const session = openSession(address, { initialWindowSize: 0 })
-  const codes: string[] = []
-  for (let count = 0; count < 30; count++) {
-    const stream = beginCall(session, PATH)
-    // An error is headers alone, and has no need of a window.
-    stream.on('response', (headers) => codes.push(String(headers['grpc-status'] ?? 'waits')))
-    stream.end(Buffer.alloc(5))
-  }
-  await waitFor(() => expect(codes).toHaveLength(30))
-  expect(codes.filter((code) => code === 'waits').length).toBeLessThan(10)
-  expect(codes.filter((code) => code === String(status.RESOURCE_EXHAUSTED)).length).toBeGreaterThan(
-    20,
-  )
-  session.destroy()
-  await waitFor(() => expect(server.connections()).toBe(0))
-})
-
 test('a subscriber that reads nothing is ended, and its source freed', async () => {
   let freed = false
   const cursor = 'c'.repeat(10_000)
@@ -196,7 +151,7 @@ test('a subscriber that reads nothing is ended, and its source freed', async () 
 
 test('a connection is replaced at its maximum age, with a grace period for calls in progress', async () => {
   const { address, look, server } = await openLookUps({
-    grpcLimits: { connectionAgeMs: 100, connectionAgeGraceMs: 300 },
+    grpcLimits: { connectionAgeMs: 1_000, connectionAgeGraceMs: 3_000 },
   })
   const session = openSession(address)
   const goneAway = new Promise<number>((resolve) => session.once('goaway', resolve))

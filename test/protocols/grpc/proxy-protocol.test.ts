@@ -1,31 +1,28 @@
 import { once } from 'node:events'
-import { rm, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
-import { join } from 'node:path'
 import { createClient } from '@connectrpc/connect'
 import { createGrpcTransport } from '@connectrpc/connect-node'
-import pino from 'pino'
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 import type { Config } from '../../../src/config/config.ts'
+import { captureLog } from '../../support/captured-log.ts'
+import { makeCertificate, writeCertificate } from '../../support/certificate.ts'
 import { useDatabase } from '../../support/database.ts'
-import { makeFolder } from '../../support/folder.ts'
-import { type Instance, startInstance, startWire, type Wire } from '../../support/instance.ts'
+import { temporaryFolder } from '../../support/folder.ts'
+import { type Instance, startInstance } from '../../support/instance.ts'
+import { startProxy } from '../../support/proxy.ts'
 import { ADMIN_TOKEN } from '../../support/service.ts'
-import { makeCertificate } from '../../webhooks/sender/certificate.ts'
 import { until } from '../rest/rest.ts'
 import { openTestServer } from './fixture.ts'
 import { proxyV1, proxyV2 } from './proxy-headers.ts'
 
 const db = useDatabase()
-const logged: Record<string, unknown>[] = []
-const log = pino({ level: 'info' }, { write: (line: string) => logged.push(JSON.parse(line)) })
+const { log, lines: logged } = captureLog()
 /** Takes this machine for its proxy. */
 let proxied: Instance
 /** Takes another machine for its proxy. */
 let direct: Instance
-const balancers: Wire[] = []
 
 const start = (trusted: string, overrides: Partial<Config> = {}) =>
   startInstance(
@@ -42,7 +39,6 @@ beforeAll(async () => {
 })
 
 afterAll(async () => {
-  for (const balancer of balancers) await balancer.close()
   await proxied?.close()
   await direct?.close()
 })
@@ -50,11 +46,8 @@ afterAll(async () => {
 const portOf = ({ grpcUrl }: Instance) => Number(new URL(grpcUrl).port)
 
 /** Starts a load balancer that begins each connection to the instance with some parts. @returns its URL */
-async function startBalancer(to: Instance, ...parts: readonly Buffer[]): Promise<string> {
-  const balancer = await startWire(to.grpcUrl, parts)
-  balancers.push(balancer)
-  return balancer.url
-}
+const startBalancer = async (to: Instance, ...parts: readonly Buffer[]) =>
+  (await startProxy(to.grpcUrl, undefined, parts)).through
 
 const at = <S extends typeof AdminService | typeof BusinessService>(service: S, baseUrl: string) =>
   createClient(service, createGrpcTransport({ baseUrl }))
@@ -131,9 +124,9 @@ describe('a connection from a trusted proxy', () => {
   })
 
   test('that sends nothing is closed in time', async () => {
-    const proxies = { isTrusted: () => true }
+    const isProxy = () => true
     const { server } = await openTestServer({
-      options: { proxies, grpcLimits: { proxyHeaderMs: 50 } },
+      options: { isProxy, grpcLimits: { proxyHeaderMs: 50 } },
     })
     for (const part of ['', 'PROXY TCP4']) {
       const socket = connect(server.port, '127.0.0.1')
@@ -148,16 +141,12 @@ describe('a connection from a trusted proxy', () => {
 })
 
 test('TLS begins after the header', async () => {
-  const folder = await makeFolder('proxied-tls')
-  onTestFinished(() => rm(folder, { recursive: true }))
-  const { cert, key } = makeCertificate({ commonName: 'Inflow' })
-  const tls = { cert: join(folder, 'cert.pem'), key: join(folder, 'key.pem'), clientCa: undefined }
-  await writeFile(tls.cert, cert)
-  await writeFile(tls.key, key)
-  const secured = await start('127.0.0.0/8', { tls })
+  const certificate = makeCertificate()
+  const { TLS_CERT: cert, TLS_KEY: key } = writeCertificate(temporaryFolder(), certificate)
+  const secured = await start('127.0.0.0/8', { tls: { cert, key, clientCa: undefined } })
   try {
     const url = await startBalancer(secured, proxyV2('203.0.113.40', 1))
-    const nodeOptions = { ca: cert }
+    const nodeOptions = { ca: certificate.cert }
     const transport = createGrpcTransport({ baseUrl: url.replace('http:', 'https:'), nodeOptions })
     const client = createClient(BusinessService, transport)
     await client.createBusiness({ name: 'secured' }, as(ADMIN_TOKEN))

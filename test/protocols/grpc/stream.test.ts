@@ -2,14 +2,14 @@ import { create } from '@bufbuild/protobuf'
 import { createClient } from '@connectrpc/connect'
 import { createGrpcTransport } from '@connectrpc/connect-node'
 import { status } from '@grpc/grpc-js'
-import { describe, expect, test, vi } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import {
   EventService,
   type SubscribeResponse,
   SubscribeResponseSchema,
 } from '../../../gen/inflow/event/v1/event_service_pb.ts'
 import { Fault } from '../../../src/core/errors.ts'
-import { WAIT_LIMIT_MS, waitFor } from '../../support/wait-for.ts'
+import { waitFor } from '../../support/wait-for.ts'
 import {
   callStream,
   metadataOf,
@@ -57,16 +57,13 @@ function flood() {
 
 /** Resolves when the number has stopped growing. */
 async function settled(read: () => number): Promise<number> {
-  let last = -1
-  await vi.waitFor(
-    () => {
-      const now = read()
-      const quiet = now > 0 && now === last
-      last = now
-      expect(quiet).toBe(true)
-    },
-    { interval: 100, timeout: WAIT_LIMIT_MS },
-  )
+  let [last, looks] = [-1, 0]
+  await waitFor(() => {
+    const now = read()
+    looks = now > 0 && now === last ? looks + 1 : 0
+    last = now
+    expect(looks).toBe(3)
+  })
   return last
 }
 
@@ -157,19 +154,6 @@ describe('a client that disconnects', () => {
     call.close(8)
     await waitFor(() => expect(seen.returned).toBe(1))
     expect(seen.pulled).toBeLessThanOrEqual(pulled + 1)
-  })
-
-  test('at its deadline frees the source', async () => {
-    const { seen, source } = flood()
-    const { address } = await serve(source)
-    const client = openClient(address)
-    // A busy machine starts the source after the deadline, which is later in the next attempt.
-    for (let ms = 200; seen.pulled === 0; ms *= 2) {
-      const call = callStream(client, subscribe, {}, { deadline: Date.now() + ms })
-      call.pause()
-      expect((await statusOf(call)).code).toBe(status.DEADLINE_EXCEEDED)
-    }
-    await waitFor(() => expect(seen.returned).toBe(1))
   })
 
   test('while it is being authorised never starts the source', async () => {

@@ -1,7 +1,13 @@
 import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
-import { credentials, loadPackageDefinition, status } from '@grpc/grpc-js'
+import {
+  credentials,
+  loadPackageDefinition,
+  type ServiceClientConstructor,
+  type ServiceError,
+  status,
+} from '@grpc/grpc-js'
 import { service as healthService } from 'grpc-health-check'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { SubscribeResponse } from '../../../gen/inflow/event/v1/event_service_pb.ts'
@@ -29,27 +35,20 @@ async function bufCurl(address: string, path: string, ...args: string[]): Promis
   return stdout
 }
 
-interface HealthClient {
-  check(
-    request: { service: string },
-    answer: (error: { code: number } | null, response?: { status: string }) => void,
-  ): void
-  watch(request: { service: string }): NodeJS.EventEmitter & AsyncIterable<{ status: string }>
-  close(): void
-}
-
-function healthClient(address: string): HealthClient {
+function healthClient(address: string) {
   const { Health } = loadPackageDefinition({ Health: healthService }) as unknown as {
-    Health: new (address: string, creds: unknown) => HealthClient
+    Health: ServiceClientConstructor
   }
   const client = new Health(address, credentials.createInsecure())
   onTestFinished(() => client.close())
   return client
 }
 
-function check(client: HealthClient, service: string): Promise<string | number | undefined> {
-  return new Promise((resolve) =>
-    client.check({ service }, (error, response) => resolve(error?.code ?? response?.status)),
+function check(client: ReturnType<typeof healthClient>, service: string) {
+  return new Promise<string | number | undefined>((resolve) =>
+    client['check']!({ service }, (error: ServiceError | null, response?: { status: string }) =>
+      resolve(error?.code ?? response?.status),
+    ),
   )
 }
 
@@ -64,7 +63,7 @@ describe('health', () => {
 
   test('watchers get NOT_SERVING on a drain, and do not delay it', async () => {
     const { server, address } = await openTestServer({})
-    const watch = healthClient(address).watch({ service: '' })
+    const watch = healthClient(address)['watch']!({ service: '' })
     const statuses: string[] = []
     watch.on('data', (response: { status: string }) => statuses.push(response.status))
     watch.on('error', () => undefined)

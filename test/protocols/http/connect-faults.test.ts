@@ -1,15 +1,8 @@
 import { describe, expect, test } from 'vitest'
-import { ADMIN_TOKEN, useSharedService } from '../../support/service.ts'
-import { send } from '../rest/rest.ts'
+import { useSharedService } from '../../support/service.ts'
+import { asOperator, GET_BUSINESS, send } from '../rest/rest.ts'
 
 const service = useSharedService()
-
-const GET_BUSINESS = '/inflow.business.v1.BusinessService/GetBusiness'
-const headers = (contentType: string, more: Record<string, string> = {}) => ({
-  authorization: `Bearer ${ADMIN_TOKEN}`,
-  'content-type': contentType,
-  ...more,
-})
 
 test('an error that quotes half of a surrogate pair gets an answer in gRPC-Web', async () => {
   const { key } = await service.business()
@@ -25,7 +18,7 @@ test('an error that quotes half of a surrogate pair gets an answer in gRPC-Web',
 })
 
 const inJson = (body: string, more: Record<string, string> = {}, path = GET_BUSINESS) =>
-  send(service.httpUrl, { path, headers: headers('application/json', more), body })
+  send(service.httpUrl, { path, headers: asOperator('application/json', more), body })
 
 test.each([
   ['{\n"businessId": 1 2}', ': see line 2, column 17'],
@@ -39,7 +32,7 @@ test.each([
 test('a message that is not compressed as its frame states is the caller’s fault', async () => {
   const { text } = await send(service.httpUrl, {
     path: GET_BUSINESS,
-    headers: headers('application/grpc-web+proto'),
+    headers: asOperator('application/grpc-web+proto'),
     body: Buffer.from([1, 0, 0, 0, 3, 0x0a, 0x03, 0x61]),
   })
   expect(text).toMatch(/grpc-status: 3\r\n/)

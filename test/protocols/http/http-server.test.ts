@@ -1,7 +1,8 @@
 import { createServer, type Server } from 'node:http'
-import { type AddressInfo, connect } from 'node:net'
+import { connect } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
 import { handleMalformed } from '../../../src/server/http/responses.ts'
+import { listen } from '../../support/listen.ts'
 import { useSharedService } from '../../support/service.ts'
 import { exchange, GET_TRANSACTION, golden } from '../rest/rest.ts'
 
@@ -21,8 +22,7 @@ test('a request that does not arrive in time gets the error envelope', async () 
   server = createServer(limits, () => undefined)
   const malformed = handleMalformed(() => `req_${'0'.repeat(24)}`, [])
   server.on('request', malformed.onRequest).on('clientError', malformed.onClientError)
-  await new Promise<void>((resolve) => server?.listen(0, '127.0.0.1', resolve))
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const url = `http://127.0.0.1:${await listen(server)}`
   const answer = await exchange(url, `POST ${GET_TRANSACTION} HTTP/1.1\r\nHost: x\r\nContent-L`)
   expect(answer).toMatch(/^HTTP\/1.1 408 Request Timeout\r\n/)
   expect(answer.toLowerCase()).toContain(`\r\nx-request-id: req_${'0'.repeat(24)}\r\n`)
@@ -49,8 +49,7 @@ test('invalid HTTP after a response has begun closes the connection silently', a
   const malformed = handleMalformed(() => `req_${'0'.repeat(24)}`, [])
   server.prependListener('request', malformed.onRequest)
   server.on('clientError', malformed.onClientError)
-  await new Promise<void>((resolve) => server?.listen(0, '127.0.0.1', resolve))
-  const answer = await sendGarbageAfterAnswer((server.address() as AddressInfo).port)
+  const answer = await sendGarbageAfterAnswer(await listen(server))
   expect(answer.match(/HTTP\/1.1 \d+/g)).toEqual(['HTTP/1.1 200'])
   expect(answer).toContain('begun')
 })

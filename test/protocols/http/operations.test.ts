@@ -1,33 +1,27 @@
-import pino from 'pino'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
-import { type Instance, startInstance, startWire, type Wire } from '../../support/instance.ts'
+import { captureLog } from '../../support/captured-log.ts'
+import { type Instance, startInstance } from '../../support/instance.ts'
+import { byHand, startProxy, type TcpProxy } from '../../support/proxy.ts'
 import { ADMIN_TOKEN, useSharedService } from '../../support/service.ts'
-import { allMethods, PROTOCOLS } from '../matrix/protocols.ts'
+import { waitFor } from '../../support/wait-for.ts'
+import { allMethods, PROTOCOLS, pathOf } from '../matrix/protocols.ts'
 import { asJson, creation, GENERATE, send, until, type WireAnswer } from '../rest/rest.ts'
 
 const service = useSharedService()
 
-let logged = ''
-let wire: Wire
+const { log, lines } = captureLog('trace')
+let wire: TcpProxy
 let instance: Instance
 
 beforeAll(async () => {
-  wire = await startWire(service.url)
-  const log = pino(
-    { level: 'trace' },
-    {
-      write: (line: string) => {
-        logged += line
-      },
-    },
-  )
-  instance = await startInstance(wire.url, {}, log)
+  wire = await startProxy(service.url, byHand)
+  instance = await startInstance(wire.through, {}, log)
 })
 
 afterAll(async () => {
   await instance?.close()
-  await wire?.close()
+  await wire?.block()
 })
 
 const get = (path: string) => send(instance.httpUrl, { method: 'GET', path })
@@ -61,12 +55,12 @@ test('calls are counted by method, protocol and code, and timed', async () => {
 
 test('/healthz succeeds while the process lives, /readyz while it can serve', async () => {
   expect(await get('/healthz')).toMatchObject({ status: 200, text: '{"status":"ok"}' })
-  expect(await get('/readyz')).toMatchObject({ status: 200, text: '{"status":"ready"}' })
-  await wire.cut()
+  expect((await readiness(({ status }) => status === 200)).text).toBe('{"status":"ready"}')
+  await wire.block()
   expect(await get('/healthz')).toMatchObject({ status: 200 })
   const failed = await readiness((answer) => answer.status === 503)
   expect(failed.text).toBe('{"status":"not ready","reasons":["the database does not respond"]}')
-  await wire.mend()
+  await wire.unblock()
   await readiness((answer) => answer.status === 200)
 })
 
@@ -75,10 +69,8 @@ test('an instance that is older than the schema is not ready', async () => {
   await durablePool.query(
     "insert into schema_migration (name) values ('Migration20991231000000_next')",
   )
-  const failed = await readiness((answer) => answer.status === 503)
-  expect(failed.text).toBe(
-    '{"status":"not ready","reasons":["the schema is newer than this version"]}',
-  )
+  const newer = '{"status":"not ready","reasons":["the schema is newer than this version"]}'
+  await readiness(({ status, text }) => status === 503 && text === newer)
   await durablePool.query("delete from schema_migration where name like '%_next'")
   await readiness((answer) => answer.status === 200)
 })
@@ -101,7 +93,9 @@ describe('an instance with OPS_PORT and HTTP_INTERNAL=off', () => {
       headers: { 'content-type': expect.stringContaining('text/plain') },
       text: expect.stringContaining('inflow_connections{server="ops"} '),
     })
-    expect(await at(apart.opsUrl, '/readyz')).toMatchObject({ text: '{"status":"ready"}' })
+    await waitFor(async () =>
+      expect(await at(apart.opsUrl, '/readyz')).toMatchObject({ text: '{"status":"ready"}' }),
+    )
     for (const url of [apart.opsUrl, apart.httpUrl]) {
       expect(await at(url, '/healthz')).toMatchObject({ text: '{"status":"ok"}' })
     }
@@ -120,7 +114,7 @@ describe('an instance with OPS_PORT and HTTP_INTERNAL=off', () => {
     const methods = await allMethods()
     const statuses = new Map<string, number>()
     for (const method of methods) {
-      const path = `/${method.parent.typeName}/${method.name}`
+      const path = pathOf(method)
       const headers = asJson(ADMIN_TOKEN)
       const answer = await send(apart.httpUrl, { path, headers, body: '{}' })
       statuses.set(method.parent.name, answer.status)
@@ -147,7 +141,7 @@ describe('the log', () => {
     expect(answer.status).toBe(500)
     expect(answer.text).not.toContain('relation')
     const { request_id } = JSON.parse(answer.text)
-    const line = logged.split('\n').find((each) => each.includes(request_id)) ?? '{}'
-    expect(JSON.parse(line)).toMatchObject({ reason: 'internal', err: { code: '42P01' } })
+    const line = lines.find((each) => JSON.stringify(each).includes(request_id))
+    expect(line).toMatchObject({ reason: 'internal', err: { code: '42P01' } })
   })
 })

@@ -8,7 +8,7 @@ import { describe, expect, test } from 'vitest'
 import { ErrorInfoSchema } from '../../../gen/google/rpc/error_details_pb.ts'
 import { ADMIN_TOKEN, useSharedService } from '../../support/service.ts'
 import { framed } from '../grpc/http2-frames.ts'
-import { send } from '../rest/rest.ts'
+import { asOperator, GET_BUSINESS, send } from '../rest/rest.ts'
 
 const service = useSharedService()
 
@@ -17,12 +17,6 @@ type Wire = Parameters<typeof send>[1]
 const SECRET = '22123456789'
 const UNARY = 'inflow.account.v1.AccountService/CreateAccount'
 const STREAM = 'inflow.event.v1.EventService/Subscribe'
-const GET_BUSINESS = '/inflow.business.v1.BusinessService/GetBusiness'
-const headers = (contentType: string, more: Record<string, string> = {}) => ({
-  authorization: `Bearer ${ADMIN_TOKEN}`,
-  'content-type': contentType,
-  ...more,
-})
 
 async function post(path: string, type: string, body: Buffer | string, token = ADMIN_TOKEN) {
   const response = await fetch(`${service.httpUrl}/${path}`, {
@@ -119,7 +113,7 @@ describe('a business key has the limits of REST', () => {
   ) => {
     const { key } = await service.business()
     const authorization = `Bearer ${key}`
-    const all = headers(contentType, { authorization, ...more })
+    const all = asOperator(contentType, { authorization, ...more })
     return send(service.httpUrl, { path: LIST_EVENTS, headers: all, ...(body && { body }) })
   }
   const tooLarge = (limit: string) => ({
@@ -151,7 +145,7 @@ describe('a business key has the limits of REST', () => {
 
   test('tokens keep the room that a batch of payments needs', async () => {
     const read = (body: string) =>
-      send(service.httpUrl, { path: GET_BUSINESS, headers: headers('application/json'), body })
+      send(service.httpUrl, { path: GET_BUSINESS, headers: asOperator('application/json'), body })
     expect(await read(of(4 * 1024 * 1024))).toMatchObject({ status: 400 })
     const answer = await read(of(4 * 1024 * 1024 + 1))
     expect([answer.status, JSON.parse(answer.text)]).toMatchObject([413, tooLarge('4 MiB')])
@@ -166,7 +160,7 @@ describe('a body with a Content-Encoding that it does not have is refused', () =
   ])('%s with %s', async (contentType, encoding, status, reason) => {
     const answer = await send(service.httpUrl, {
       path: GET_BUSINESS,
-      headers: headers(contentType, { 'content-encoding': encoding }),
+      headers: asOperator(contentType, { 'content-encoding': encoding }),
       body: contentType.includes('+') ? framed(Buffer.from('{}')) : '{"businessId":"biz_x"}',
     })
     expect([answer.status, answer.text]).toEqual([status, expect.stringContaining(reason)])
@@ -185,7 +179,7 @@ describe('a JSON key that is given twice is refused and named', () => {
       framed(Buffer.from(stream)),
     ],
   ])('%s', async (contentType, path, body) => {
-    const answer = await send(service.httpUrl, { path, headers: headers(contentType), body })
+    const answer = await send(service.httpUrl, { path, headers: asOperator(contentType), body })
     expect(decodeURIComponent(answer.text)).toMatch(/The key \\?"businessIds?\\?" is given twice/)
     if (contentType === 'application/json') {
       expect(answer.status).toBe(400)
@@ -202,7 +196,7 @@ describe('a JSON key that is given twice is refused and named', () => {
   test('compressed, in a query, and inside of a list as well', async () => {
     const gzipped = await send(service.httpUrl, {
       path: GET_BUSINESS,
-      headers: headers('application/json', { 'content-encoding': 'gzip' }),
+      headers: asOperator('application/json', { 'content-encoding': 'gzip' }),
       body: gzipSync(twice),
     })
     expect(gzipped).toMatchObject({ status: 400, text: expect.stringContaining('is given twice') })
@@ -214,7 +208,7 @@ describe('a JSON key that is given twice is refused and named', () => {
     expect(query).toMatchObject({ status: 400, text: expect.stringContaining('is given twice') })
     const batch = await send(service.httpUrl, {
       path: '/inflow.transaction.v1.TransactionService/RecordPayments',
-      headers: headers('application/json'),
+      headers: asOperator('application/json'),
       body: '{"payments":[{},{"amountMinor":"1","amountMinor":"2"}]}',
     })
     expect(batch).toMatchObject({ status: 400 })

@@ -1,13 +1,12 @@
 import fc from 'fast-check'
-import pino from 'pino'
 import { expect, test } from 'vitest'
 import type { Reason } from '../../../src/core/errors.ts'
 import { createLogRefusal } from '../../../src/server/interceptors/observation.ts'
+import { captureLog } from '../../support/captured-log.ts'
 
 function openLog() {
-  const lines: Record<string, unknown>[] = []
   const ends: (() => void)[] = []
-  const log = pino({ level: 'info' }, { write: (line: string) => lines.push(JSON.parse(line)) })
+  const { log, lines } = captureLog()
   const logRefusal = createLogRefusal(log, (end) => ends.push(end))
   const refuse = (address: string, reason: Reason = 'unauthorized') =>
     logRefusal({ address, reason }, reason, address)

@@ -6,6 +6,8 @@ import {
   type Message,
   ScalarType,
 } from '@bufbuild/protobuf'
+import { reflect } from '@bufbuild/protobuf/reflect'
+import { TimestampSchema } from '@bufbuild/protobuf/wkt'
 import {
   type FieldRules,
   field as fieldOption,
@@ -14,6 +16,7 @@ import {
 import { expect, test } from 'vitest'
 import { SERVICES } from '../../../src/protobuf/contract-services.ts'
 import { createCheck } from '../../../src/server/interceptors/validation.ts'
+import { creation } from '../rest/rest.ts'
 
 /** Every message that requests have, with its own fields. */
 function requestMessages(inputs: readonly DescMessage[]): DescMessage[] {
@@ -108,6 +111,22 @@ test('the message of every rule of the contract is in words, without regular exp
   expect([...texts].filter(([text]) => !isFine(text))).toEqual([])
 })
 
+test('no rule of the contract fails over two times, however far they are apart', () => {
+  const times = [-(2n ** 63n), -62_135_596_800n, 253_402_300_799n, 2n ** 63n - 1n].map((seconds) =>
+    create(TimestampSchema, { seconds }),
+  )
+  for (const schema of messages) {
+    const fields = schema.fields.filter(({ message }) => message === TimestampSchema)
+    for (const [first, second] of fields.flatMap((a) => fields.map((b) => [a, b] as const)))
+      for (const [a, b] of times.flatMap((x) => times.map((y) => [x, y] as const))) {
+        const message = create(schema)
+        reflect(schema, message).set(first, reflect(TimestampSchema, a))
+        reflect(schema, message).set(second, reflect(TimestampSchema, b))
+        expect(() => check(schema, message), `${schema.name} ${first.name}`).not.toThrow()
+      }
+  }
+})
+
 /**
  * Characters that show nothing or that change how others are shown, beside those that a line of text cannot have: each
  * makes two texts look alike, or one look like another.
@@ -178,13 +197,11 @@ test.each(READ)(
   },
 )
 
-const CREATION = {
-  ...{ reference: 'order-1', email: 'ada@example.com', phone: '08012345678', bank: '9PSB' },
-}
 const creationFaults = (init: object) => {
   const schema = messages.find(({ name }) => name === 'GenerateVirtualAccountRequest')!
-  const given = create(schema, { firstName: 'Ada', lastName: 'Obi', ...CREATION, ...init } as never)
-  return check(schema, given).map(({ field, message }) => `${field} ${message}`)
+  return check(schema, create(schema, creation({ ...init }) as never)).map(
+    ({ field, message }) => `${field} ${message}`,
+  )
 }
 
 test.each([

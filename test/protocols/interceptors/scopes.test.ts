@@ -23,14 +23,23 @@ async function decide(method: Method, caller: Caller): Promise<Verdict> {
     token: found('token', 'internal'),
   }
   const request = {
-    ...{ method, stream: false, contextValues: createContextValues() },
+    method,
+    stream: false,
+    contextValues: createContextValues(),
     header: new Headers({ authorization: 'Bearer x' }),
   }
   const next = async () => 'OPEN'
   const run = authentication(authenticators, policyOf, {} as never)(next as never)
   return run(request as never).catch((error) => {
     if (!(error instanceof Fault)) throw error
-    return error.reason === 'unauthorized' ? 'UNAUTHENTICATED' : 'PERMISSION_DENIED'
+    if (error.reason === 'unauthorized') return 'UNAUTHENTICATED'
+    const what = caller.kind === 'business' ? 'key' : 'token'
+    const lacking = policyOf(method).scopes.join(' or ')
+    expect([error.reason, error.message]).toEqual([
+      'permission_denied',
+      `The ${what} lacks the scope ${lacking}`,
+    ])
+    return 'PERMISSION_DENIED'
   }) as Promise<Verdict>
 }
 
@@ -79,7 +88,8 @@ const isOpen = (method: Method, caller: Caller) => verdictOf(method, caller) ===
 
 /** None, each single scope, all but one, and all. */
 const setsOf = <T>(scopes: readonly T[]) => [
-  ...[[], scopes],
+  [],
+  scopes,
   ...scopes.flatMap((scope) => [[scope], scopes.filter((each) => each !== scope)]),
 ]
 

@@ -1,5 +1,6 @@
 import { create } from '@bufbuild/protobuf'
 import { expect, test } from 'vitest'
+import { CreateAccountRequestSchema } from '../../../gen/inflow/account/v1/account_service_pb.ts'
 import { IssueKeyRequestSchema } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 import { SubscribeRequestSchema } from '../../../gen/inflow/event/v1/event_service_pb.ts'
 import {
@@ -31,6 +32,46 @@ test('white space around texts is trimmed before validation', () => {
   const message = create(RecordPaymentRequestSchema, { ...PAYMENT, sessionId: '\t s \u00a0' })
   expect(check(RecordPaymentRequestSchema, message)).toEqual([])
   expect(message.sessionId).toBe('s')
+})
+
+test('white space is trimmed in messages inside and in lists of texts, but not in lists of messages, secrets and metadata', () => {
+  const account = create(CreateAccountRequestSchema, {
+    businessId: 'biz_1',
+    idNumber: ' 12345678901',
+    // The details of an account are compared with those of a repeat, so they stay as earlier versions stored them.
+    allowedPayers: [{ name: 'Ada Obi ' }],
+    metadata: { k: ' v ' },
+  })
+  check(CreateAccountRequestSchema, account)
+  expect(account).toMatchObject({
+    idNumber: '12345678901',
+    allowedPayers: [{ name: 'Ada Obi ' }],
+    metadata: { k: ' v ' },
+  })
+  const endpoint = create(CreateEndpointRequestSchema, {
+    kinds: [' PAYMENT_NOTIFICATION ', 'ACCOUNT_CREATED'],
+    options: {
+      headers: { headers: [{ name: ' x-a ', value: ' v ' }] },
+      authentication: {
+        method: { case: 'basic', value: { username: ' ada ', password: ' p ' } },
+      },
+      clientCertificate: { privateKeyPem: 'key\n' },
+    },
+  })
+  check(CreateEndpointRequestSchema, endpoint)
+  expect(endpoint).toMatchObject({
+    kinds: ['PAYMENT_NOTIFICATION', 'ACCOUNT_CREATED'],
+    options: {
+      headers: { headers: [{ name: ' x-a ', value: ' v ' }] },
+      authentication: {
+        method: { case: 'basic', value: { username: 'ada', password: ' p ' } },
+      },
+      clientCertificate: { privateKeyPem: 'key\n' },
+    },
+  })
+  const payment = create(RecordPaymentRequestSchema, { ...PAYMENT, payer: { name: ' Ada ' } })
+  expect(check(RecordPaymentRequestSchema, payment)).toEqual([])
+  expect(payment.payer?.name).toBe('Ada')
 })
 
 test('faults have JSON names, in the order of the schema, with indexes in lists', () => {

@@ -3,16 +3,14 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
 import type { AuditEntry } from '../../../gen/inflow/admin/v1/audit_pb.ts'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
-import { SessionService } from '../../../gen/inflow/session/v1/session_service_pb.ts'
 import { DeliveryStatus } from '../../../gen/inflow/webhook/v1/delivery_pb.ts'
 import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { readPolicy } from '../../../src/auth/method-policy.ts'
-import { ADMIN_TOKEN, useService } from '../../support/service.ts'
-import { signIn } from '../../support/sign-in.ts'
-import { until } from '../../webhooks/fixture.ts'
+import { ADMIN_TOKEN, issueToken, useService } from '../../support/service.ts'
+import { waitUntil } from '../../support/wait-for.ts'
 import { allMethods, nameOf, oneInTurn, PROTOCOLS, protocolsOf } from './protocols.ts'
 import { HAPPY, TAKE } from './rows.ts'
-import { type Make, type Request, type Scene, setScene } from './scene.ts'
+import { type Make, openSession, type Request, type Scene, setScene } from './scene.ts'
 
 const service = useService()
 const methods = (await allMethods()).filter((method) => readPolicy(method).credential === 'token')
@@ -23,8 +21,7 @@ let token: { id: string; secret: string }
 
 beforeAll(async () => {
   scene = await setScene(service)
-  const issued = await admin().issueToken({ name: 'Ada the operator', scopes: ['admin'] })
-  token = { id: issued.token!.id, secret: issued.secret }
+  token = await issueToken(service, ['admin'], [], 'Ada the operator')
 })
 
 afterAll(() => scene?.close())
@@ -34,20 +31,16 @@ const CHANGING: Readonly<Record<string, Make>> = {
   'BusinessService.RevokeKey': async ({ businessId }) => ({
     keyId: (await service.client(BusinessService).issueKey({ businessId })).key!.id,
   }),
-  'SessionService.RevokeSession': async ({ businessId }) => {
-    const sessions = service.client(SessionService)
-    const { urlPath } = await sessions.createPortalLink({ businessId })
-    await signIn(service, { code: urlPath.slice(urlPath.indexOf('#') + 1) })
-    const { sessions: found } = await sessions.listSessions({ pageSize: 1 })
-    return { sessionId: found[0]!.id }
-  },
+  'SessionService.RevokeSession': async ({ businessId }) => ({
+    sessionId: (await openSession(service, businessId)).sessionId,
+  }),
   'AdminService.RevokeToken': async () => ({
     tokenId: (await admin().issueToken({ name: 'x', scopes: ['read'] })).token!.id,
   }),
   // A delivery in progress is not redelivered, so the previous one must have finished.
   'WebhookService.Redeliver': async ({ deliveryId }) => {
     const client = service.client(WebhookService)
-    await until(async () => {
+    await waitUntil(async () => {
       const { delivery } = await client.getDelivery({ deliveryId })
       return delivery?.status === DeliveryStatus.DELIVERED
     })

@@ -7,7 +7,8 @@ import { newId } from '../../../src/core/ids.ts'
 import { createEncrypter } from '../../../src/crypto/encryption.ts'
 import { encryptNotification } from '../../../src/notifications/raw-notification.ts'
 import { MASTER_KEY } from '../../support/master-key.ts'
-import { CUSTOMER, idOf, type Make, openAccount, pay, type Scene } from './scene.ts'
+import { CUSTOMER } from '../../support/opened-account.ts'
+import { idOf, type Make, openAccount, pay, type Scene } from './scene.ts'
 
 /** An account of the scene's business that stays pending. */
 export async function pendingAccount(scene: Scene, reference: string, more = {}) {
@@ -167,22 +168,27 @@ export const BANK_ERRORS: Readonly<Record<string, Make>> = {
   'AccountService.CloseAccount account_pending': pendingAccount,
   'AccountService.CloseAccount bank_unavailable': awayAccount,
   'AccountService.SetAccountSplit validation_failed': ({ businessId, reference }) => ({
-    ...{ businessId, reference },
+    businessId,
+    reference,
     split: { recipients: [{ businessId, basisPoints: 1 }] },
   }),
   'AccountService.SetAccountSplit account_pending': pendingAccount,
   'AccountService.ApproveSplitRecipient validation_failed': ({ businessId }) => ({
-    ...{ businessId, recipientId: businessId },
+    businessId,
+    recipientId: businessId,
   }),
   'AccountService.ApproveSplitRecipient not_found': ({ businessId }) => ({
-    ...{ businessId: 'biz_nobody', recipientId: businessId },
+    businessId: 'biz_nobody',
+    recipientId: businessId,
   }),
   'AccountService.ResolveAccount validation_failed': ({ businessId, reference }) => ({
-    ...{ businessId, reference },
+    businessId,
+    reference,
     resolution: { case: 'opened', value: { accountNumber: '123' } },
   }),
   'AccountService.ResolveAccount account_not_pending': ({ businessId, reference }) => ({
-    ...{ businessId, reference },
+    businessId,
+    reference,
     resolution: { case: 'notOpened', value: true },
   }),
   'AccountService.ResolveAccount bank_unavailable': async (scene, fresh) => {

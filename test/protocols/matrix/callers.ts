@@ -1,7 +1,7 @@
 import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 import { KEY_SCOPES, SCOPES } from '../../../src/auth/caller.ts'
-import { ADMIN_TOKEN, type TestService } from '../../support/service.ts'
+import { ADMIN_TOKEN, issueToken, type TestService } from '../../support/service.ts'
 import { until } from '../rest/rest.ts'
 import type { Caller } from './oracle.ts'
 import type { Scene } from './scene.ts'
@@ -83,16 +83,6 @@ export function malformedHeaders(key: string): Readonly<Record<string, string>> 
     'a malformed token': `Bearer it_${'0'.repeat(26)}_short`,
     'too long': `Bearer ${'x'.repeat(600)}`,
   }
-}
-
-export async function issueToken(
-  service: TestService,
-  scopes: readonly string[],
-  businessIds: string[] = [],
-): Promise<{ id: string; secret: string }> {
-  const wanted = { name: 'matrix', scopes: [...scopes], businessIds }
-  const { token, secret } = await service.client(AdminService).issueToken(wanted)
-  return { id: token!.id, secret }
 }
 
 async function revokedKey(service: TestService, businessId: string): Promise<string> {

@@ -6,26 +6,16 @@ import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { MAGIC_PHONES } from '../../../src/banks/sandbox.ts'
 import { REASONS } from '../../../src/core/errors.ts'
 import { encodeCursor } from '../../../src/events/cursor.ts'
+import { CUSTOMER } from '../../support/opened-account.ts'
 import { creation } from '../rest/rest.ts'
 import { BANK_ERRORS } from './bank-rows.ts'
 import { MONEY_ERRORS } from './money-rows.ts'
 import { PAYOUT_ERRORS } from './payout-rows.ts'
 import { HAPPY } from './rows.ts'
-import {
-  CUSTOMER,
-  importedText,
-  type Make,
-  openAccount,
-  type Request,
-  type Scene,
-} from './scene.ts'
+import { importedText, invalid, type Make, openAccount, type Scene } from './scene.ts'
 import { THIRD_PARTY_ERRORS } from './thirdparty-rows.ts'
 import { WEBHOOK_ERRORS } from './webhook-rows.ts'
 
-const invalid =
-  (request: Request): Make =>
-  () =>
-    request
 const unconfirmed = (accountNumber: string, fresh: string) => ({
   bank: Bank.BANK_9PSB,
   accountNumber,

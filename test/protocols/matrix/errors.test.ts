@@ -4,7 +4,9 @@ import { startFakeSafeHaven } from '../../../src/banks/safehaven/fake/safehaven.
 import { readConfig } from '../../../src/config/config.ts'
 import { REASONS, type Reason } from '../../../src/core/errors.ts'
 import { fakeConnectors } from '../../support/fake-bank.ts'
-import { type Instance, startInstance, startWire, type Wire } from '../../support/instance.ts'
+import { type Instance, startInstance } from '../../support/instance.ts'
+import { safeHavenLive } from '../../support/live-banks.ts'
+import { byHand, startProxy, type TcpProxy } from '../../support/proxy.ts'
 import { useService } from '../../support/service.ts'
 import { ERRORS, NAMED_ERRORS, OF_LIVE_BANKS, ROWS } from './error-rows.ts'
 import {
@@ -23,7 +25,7 @@ const methods = await allMethods()
 
 let scene: Scene
 let live: Instance
-let wire: Wire
+let wire: TcpProxy
 let away: Instance
 
 beforeAll(async () => {
@@ -33,24 +35,19 @@ beforeAll(async () => {
   const haven = await startFakeSafeHaven({ port: 0 })
   await haven.close()
   const { banks, liveBanks } = readConfig(
-    {
-      BANKS,
-      ...haven.environment,
-      BANK_SAFEHAVEN_CALLBACK_URL: haven.url,
-      BANK_SAFEHAVEN_CALLBACK_SECRET: 'callback-secret-0123456789abcdef',
-    },
+    { BANKS, ...safeHavenLive(haven) },
     { ...fakeConnectors('http://127.0.0.1:9'), SAFEHAVEN: CONNECTORS.SAFEHAVEN! },
   )
   const recordRequiresConfirmation = true
   live = await startInstance(service.url, { banks, liveBanks, recordRequiresConfirmation })
-  wire = await startWire(service.url)
-  away = await startInstance(wire.url)
+  wire = await startProxy(service.url, byHand)
+  away = await startInstance(wire.through)
 })
 
 afterAll(async () => {
   await live?.close()
   await away?.close()
-  await wire?.close()
+  await wire?.block()
   await scene?.close()
 })
 
@@ -93,7 +90,9 @@ describe('an error is the same whatever the protocol', () => {
     for (const [index, [protocol, call]] of protocols.entries()) {
       const request = shared ?? (await ERRORS[row]!(scene, `${row} ${index}`))
       const outcome = await call(at, {
-        ...{ method, request, authorization: authorizationOf(scene, row) },
+        method,
+        request,
+        authorization: authorizationOf(scene, row),
       })
       outcomes.push([protocol, outcome])
     }
@@ -113,7 +112,8 @@ test('a request for live mode that has the deprecated `test` too is refused', as
   for (const method of both) {
     const happy = await HAPPY[nameOf(method)]!(scene, `both-${method.name}`)
     const outcome = await PROTOCOLS['Connect in JSON']!(service, {
-      ...{ method, request: { ...happy, live: true, test: true } },
+      method,
+      request: { ...happy, live: true, test: true },
       authorization: authorizationOf(scene, nameOf(method)),
     })
     expect([nameOf(method), outcome]).toMatchObject([
@@ -141,7 +141,7 @@ test('while the database is unavailable, every rpc that needs it returns UNAVAIL
     call(away, { method, request, authorization: authorizationOf(scene, nameOf(method)) }).then(
       (outcome) => [`${nameOf(method)} at ${protocol}`, outcome] as const,
     )
-  await wire.cut()
+  await wire.block()
   for (const [where, outcome] of await Promise.all(calls.map(run))) {
     expect([where, outcome]).toEqual([
       where,
@@ -154,7 +154,7 @@ test('while the database is unavailable, every rpc that needs it returns UNAVAIL
       },
     ])
   }
-  await wire.mend()
+  await wire.unblock()
   const again = methods.find((method) => nameOf(method) === 'AccountService.GetAccount')!
   const request = await HAPPY['AccountService.GetAccount']!(scene, '')
   const outcome = await PROTOCOLS['Connect in JSON']!(away, {

@@ -7,7 +7,8 @@ import { useSharedService } from '../../support/service.ts'
 import { openByKey, scopedBusiness } from '../../thirdparty/scene.ts'
 import { creation, until } from '../rest/rest.ts'
 import { type Outcome, oneInTurn, PROTOCOLS, REST } from './protocols.ts'
-import { DEAF_URL, holdPayouts, PAYEE } from './scene.ts'
+import { DEAF_URL, holdPayouts } from './scene.ts'
+import { TO } from './thirdparty-rows.ts'
 
 const service = useSharedService()
 
@@ -34,8 +35,6 @@ interface Things {
 }
 
 let things: Record<Whose, Things>
-
-const TO = { bankCode: PAYEE.bankCode, accountNumber: PAYEE.accountNumber }
 
 const pay = (accountNumber: string, sessionId: string) =>
   service.client(SandboxService).simulateTransfer({ accountNumber, sessionId, amountMinor: 100n })

@@ -2,7 +2,6 @@ import { OutgoingState } from '../../../gen/inflow/payout/v1/payout_discrepancy_
 import { PauseScope } from '../../../gen/inflow/payout/v1/payout_pb.ts'
 import { PayoutDecision, PayoutService } from '../../../gen/inflow/payout/v1/payout_service_pb.ts'
 import { ReconciliationService } from '../../../gen/inflow/reconciliation/v1/reconciliation_service_pb.ts'
-import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { TransactionStatus } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { ADMIN_TOKEN } from '../../support/service.ts'
@@ -18,6 +17,7 @@ import {
   pay,
   requestPayout,
   type Scene,
+  settleOnce,
 } from './scene.ts'
 
 const payouts = ({ service }: Scene) => service.client(PayoutService)
@@ -90,10 +90,7 @@ async function pausedOne(scene: Scene, fresh: string) {
 async function spent(scene: Scene, fresh: string) {
   const { service } = scene
   const { businessId, transactionId } = await another(scene, fresh)
-  await until(
-    () => service.client(SettlementService).settle({ businessId, force: true }),
-    ({ settlements }) => settlements.length === 1,
-  )
+  await settleOnce(service, businessId)
   await holdPayouts(service, businessId)
   await requestPayout(service, businessId, { reference: fresh, amountMinor: 700n })
   return { transactionId }
@@ -128,7 +125,14 @@ async function batch(scene: Scene, fresh: string, token = scene.requester) {
   const { batch: created } = await service.client(PayoutService, token).createPayouts(request)
   const batchId = created!.id
   await until(
-    () => payouts(scene).getBatch({ businessId, batchId }),
+    async () => {
+      // The instance whose banks cannot be reached may have taken it up, and waits a minute.
+      await service.database.durablePool.query(
+        "update payout_item set next_at = now() where batch_id = $1 and detail <> '' and next_at > now()",
+        [batchId],
+      )
+      return payouts(scene).getBatch({ businessId, batchId })
+    },
     (found) => found.batch?.approvalCount === 1,
   )
   return { businessId, batchId }
@@ -225,7 +229,8 @@ export const PAYOUT_ERRORS: Readonly<Record<string, Make>> = {
   }),
   'PayoutService.CreatePayout not_found': requestedWith({ businessId: 'biz_nobody' }),
   'PayoutService.CreatePayout duplicate_reference': requestedWith({
-    ...{ reference: PAYOUT_REFERENCE, amountMinor: 7n },
+    reference: PAYOUT_REFERENCE,
+    amountMinor: 7n,
   }),
   'PayoutService.CreatePayout insufficient_balance': requestedWith({ amountMinor: 10n ** 14n }),
   'PayoutService.CreatePayout payouts_paused': async (scene, fresh) => {
@@ -233,7 +238,9 @@ export const PAYOUT_ERRORS: Readonly<Record<string, Make>> = {
     return requested({ ...scene, businessId }, fresh)
   },
   'PayoutService.CreatePayout bank_unavailable': ({ businessId }, fresh) => ({
-    ...{ businessId, reference: fresh, amountMinor: 100n },
+    businessId,
+    reference: fresh,
+    amountMinor: 100n,
     beneficiary: { ...PAYEE, accountName: 'Ada Obi' },
   }),
   'PayoutService.CreatePayouts not_found': async (scene, fresh) => ({

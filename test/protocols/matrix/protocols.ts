@@ -68,6 +68,9 @@ export function nameOf(method: DescMethod): string {
   return `${method.parent.name}.${method.name}`
 }
 
+/** The path of a method in gRPC, gRPC-Web and Connect. */
+export const pathOf = ({ parent, name }: DescMethod) => `/${parent.typeName}/${name}`
+
 export const PROTOCOLS: Readonly<Record<string, Protocol>> = {
   'gRPC from connect-node': byTransport(({ grpcUrl }) => createGrpcTransport({ baseUrl: grpcUrl })),
   'gRPC from grpc-js': byGrpcJs(),
@@ -190,7 +193,7 @@ function byGrpcJs(): Protocol {
     clients.set(grpcUrl, client)
     const metadata = new Metadata()
     if (authorization !== undefined) metadata.set('authorization', authorization)
-    const path = `/${method.parent.typeName}/${method.name}`
+    const path = pathOf(method)
     const write = () => Buffer.from(toBinary(method.input, create(method.input, request)))
     const read = (bytes: Buffer) => show(method, fromBinary(method.output, bytes))
     if (method.methodKind === 'unary') {

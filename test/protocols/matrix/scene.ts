@@ -12,6 +12,8 @@ import { Bank } from '../../../gen/inflow/type/v1/bank_pb.ts'
 import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { KEY_SCOPES } from '../../../src/auth/caller.ts'
 import { nuban } from '../../../src/banks/nuban.ts'
+import { simulatedName } from '../../../src/banks/sandbox.ts'
+import { CUSTOMER } from '../../support/opened-account.ts'
 import { startReceiver } from '../../support/receiver.ts'
 import { ADMIN_TOKEN, type TestService } from '../../support/service.ts'
 import { signIn } from '../../support/sign-in.ts'
@@ -21,6 +23,12 @@ export type Request = MessageInitShape<DescMessage> & Record<string, unknown>
 
 /** Makes the request of one call. `fresh` is a text that no call used before. */
 export type Make = (scene: Scene, fresh: string) => Request | Promise<Request>
+
+/** A request that is the same in each scene. */
+export const invalid =
+  (request: Request): Make =>
+  () =>
+    request
 
 /** What the calls of the matrices are about. */
 export interface Scene {
@@ -57,13 +65,6 @@ export interface Scene {
   close(): Promise<void>
 }
 
-export const CUSTOMER = {
-  email: 'ada@example.com',
-  phone: '08012345678',
-  firstName: 'Ada',
-  lastName: 'Obi',
-}
-
 /** The text of a key as another provider makes them. */
 export const importedText = (fresh: string) =>
   `other-provider_${Buffer.from(fresh).toString('hex').padStart(24, '0')}`
@@ -76,7 +77,11 @@ export async function newKey({ service, otherBusinessId }: Scene): Promise<strin
 }
 
 /** Opens an account of the scene's business. */
-export async function openAccount({ service, businessId }: Scene, reference: string, more = {}) {
+export async function openAccount(
+  { service, businessId }: Pick<Scene, 'service' | 'businessId'>,
+  reference: string,
+  more = {},
+) {
   const request = { businessId, reference, bank: Bank.BANK_9PSB, ...CUSTOMER, ...more }
   const { account } = await service.client(AccountService).createAccount(request)
   return account!
@@ -86,9 +91,17 @@ export async function openAccount({ service, businessId }: Scene, reference: str
 export const idOf = (fresh: string) => fresh.replaceAll(/[^A-Za-z0-9-]/g, '-').slice(-60)
 
 /** Records a payment, by default into the account of the scene. */
-export async function pay({ service, accountNumber }: Scene, fresh: string, more = {}) {
+export async function pay(
+  { service, accountNumber }: Pick<Scene, 'service' | 'accountNumber'>,
+  fresh: string,
+  more = {},
+) {
   const { transaction } = await service.client(TransactionService).recordPayment({
-    ...{ bank: Bank.BANK_9PSB, accountNumber, sessionId: idOf(fresh), amountMinor: 700n, ...more },
+    bank: Bank.BANK_9PSB,
+    accountNumber,
+    sessionId: idOf(fresh),
+    amountMinor: 700n,
+    ...more,
   })
   return transaction
 }
@@ -97,7 +110,11 @@ export async function pay({ service, accountNumber }: Scene, fresh: string, more
 export const PAYEE = { bankCode: '058', accountNumber: nuban('058', 145_700_001), accountName: '' }
 
 /** Who pays what is refunded: that account. */
-export const PAYER = { name: 'BOLA ADE', accountNumber: PAYEE.accountNumber, bankCode: '000013' }
+export const PAYER = {
+  name: simulatedName(PAYEE.accountNumber),
+  accountNumber: PAYEE.accountNumber,
+  bankCode: '000013',
+}
 
 /** The reference of the payout of the scene. */
 export const PAYOUT_REFERENCE = 'payout-1'
@@ -157,13 +174,7 @@ export async function setScene(service: TestService): Promise<Scene> {
   const webhooks = service.client(WebhookService)
   const reached = await webhooks.createEndpoint({ businessId, url: receiver.url })
   const deaf = await webhooks.createEndpoint({ businessId, url: DEAF_URL })
-  const { account } = await service.client(AccountService).createAccount({
-    businessId,
-    reference: 'order-1',
-    bank: Bank.BANK_9PSB,
-    ...CUSTOMER,
-  })
-  const { accountNumber, reference } = account!
+  const { accountNumber, reference } = await openAccount({ service, businessId }, 'order-1')
   const sessionId = 'session-1'
   const transfer = { accountNumber, amountMinor: 150_050n, sessionId }
   await service.client(SandboxService).simulateTransfer(transfer)
@@ -180,7 +191,6 @@ export async function setScene(service: TestService): Promise<Scene> {
     const { deliveries } = await until(
       () => webhooks.listDeliveries({ endpointId }),
       (found) => found.deliveries.some((delivery) => delivery.attemptCount > 0),
-      10_000,
     )
     return deliveries[0]!.id
   }
@@ -212,14 +222,9 @@ export async function setScene(service: TestService): Promise<Scene> {
 async function makePaused(service: TestService): Promise<Scene['paused']> {
   const { id: businessId } = await service.business()
   const { secretKey: key } = await service.client(BusinessService).issueKey(everything(businessId))
-  const { account } = await service.client(AccountService).createAccount({
-    ...{ businessId, reference: 'order-1', bank: Bank.BANK_9PSB, ...CUSTOMER },
-  })
-  const { accountNumber } = account!
+  const { accountNumber } = await openAccount({ service, businessId }, 'order-1')
   const sessionId = 'session-paused'
-  await service.client(TransactionService).recordPayment({
-    ...{ bank: Bank.BANK_9PSB, accountNumber, sessionId, amountMinor: 700n, payer: PAYER },
-  })
+  await pay({ service, accountNumber }, sessionId, { payer: PAYER })
   const target = { scope: PauseScope.BUSINESS, businessId, reason: 'x' }
   await service.client(PayoutService).pausePayouts(target)
   return { businessId, key, sessionId }
@@ -227,15 +232,22 @@ async function makePaused(service: TestService): Promise<Scene['paused']> {
 
 /** The rights of a key that may call every method. */
 const everything = (businessId: string) => ({
-  ...{ businessId, scopes: [...KEY_SCOPES], allowedCidrs: ['127.0.0.0/8'] },
+  businessId,
+  scopes: [...KEY_SCOPES],
+  allowedCidrs: ['127.0.0.0/8'],
 })
 
-/** Settles what the business has, and requests a payout of it. */
-async function makePayout(service: TestService, businessId: string) {
+/** Settles what a business has, once the settlement includes it. */
+export async function settleOnce(service: TestService, businessId: string): Promise<void> {
   await until(
     () => service.client(SettlementService).settle({ businessId, force: true }),
     ({ settlements }) => settlements.length === 1,
   )
+}
+
+/** Settles what the business has, and requests a payout of it. */
+async function makePayout(service: TestService, businessId: string) {
+  await settleOnce(service, businessId)
   await holdPayouts(service, businessId)
   const admin = service.client(AdminService)
   const scopes = ['payouts:write']
@@ -243,13 +255,20 @@ async function makePayout(service: TestService, businessId: string) {
   return { requester, payoutId: await requestPayout(service, businessId, { token: requester }) }
 }
 
-/** A portal link and a session of it, both revoked. */
-async function makeSession(service: TestService, businessId: string) {
+/** A portal link, and a session of it. */
+export async function openSession(service: TestService, businessId: string) {
   const sessions = service.client(SessionService)
   const { portalLink, urlPath } = await sessions.createPortalLink({ businessId })
   await signIn(service, { code: urlPath.slice(urlPath.indexOf('#') + 1) })
   const { sessions: found } = await sessions.listSessions({ pageSize: 1 })
-  await sessions.revokeSession({ sessionId: found[0]!.id })
-  await sessions.revokePortalLink({ portalLinkId: portalLink!.id })
-  return { portalLinkId: portalLink!.id, revokedSessionId: found[0]!.id }
+  return { portalLinkId: portalLink!.id, sessionId: found[0]!.id }
+}
+
+/** A portal link and a session of it, both revoked. */
+async function makeSession(service: TestService, businessId: string) {
+  const { portalLinkId, sessionId } = await openSession(service, businessId)
+  const sessions = service.client(SessionService)
+  await sessions.revokeSession({ sessionId })
+  await sessions.revokePortalLink({ portalLinkId })
+  return { portalLinkId, revokedSessionId: sessionId }
 }

@@ -1,3 +1,5 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { isDeepStrictEqual } from 'node:util'
 import type { TestService } from '../../support/service.ts'
 import { WAIT_LIMIT_MS } from '../../support/wait-for.ts'
 import { until } from '../rest/rest.ts'
@@ -6,8 +8,20 @@ import { until } from '../rest/rest.ts'
 export const BY_THEMSELVES =
   /^(api_request|sequencer_tick|event_retention|log_follower|settlement_(due|sweep)|webhook_(dispatcher|attempt|hour)|payment_hour|bank_(breaker|float)|payout_(sender|reconciliation)|master_key_holder|rate_.*)$/
 
-/** Every row that a call could have changed, as a count and a hash for each table. */
-export async function snapshotOf({ database: { durablePool } }: TestService): Promise<unknown> {
+/**
+ * Every row that a call could have changed, as a count and a hash for each table, once what earlier calls began has
+ * ended: two readings half a second apart are the same.
+ */
+export async function snapshotOf(service: TestService): Promise<unknown> {
+  for (let last = await readAll(service); ; ) {
+    await pause(500)
+    const now = await readAll(service)
+    if (isDeepStrictEqual(now, last)) return now
+    last = now
+  }
+}
+
+async function readAll({ database: { durablePool } }: TestService): Promise<unknown> {
   // Events of earlier calls become deliveries by themselves.
   await until(
     () =>
@@ -39,6 +53,6 @@ export async function snapshotOf({ database: { durablePool } }: TestService): Pr
 function rowOf(table: string): string {
   // Of a delivery, what sending it again changes: attempts come by themselves.
   if (table === 'webhook_delivery') return "t.id || ' ' || t.schedule_from"
-  // The last use of credentials is written in the background.
-  return "(to_jsonb(t) - 'last_used_at')::text"
+  // The last use of a credential, and whether an endpoint fails, are written in the background.
+  return "(to_jsonb(t) - array['last_used_at', 'failing_since', 'warned_at'])::text"
 }

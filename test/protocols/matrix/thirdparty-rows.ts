@@ -2,24 +2,29 @@ import { PayoutService } from '../../../gen/inflow/payout/v1/payout_service_pb.t
 import { SandboxService } from '../../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
 import { SettlementService } from '../../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { TransactionStatus } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
-import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_pb.ts'
 import { until } from '../rest/rest.ts'
 import { awayAccount, pendingAccount } from './bank-rows.ts'
 import {
   DEAF_URL,
   idOf,
+  invalid,
   type Make,
   openAccount,
   PAYEE,
   PAYER,
   PAYOUT_REFERENCE,
   pay,
-  type Request,
   requestPayout,
   type Scene,
   takeAsUnknown,
 } from './scene.ts'
-import { fillEndpoints, newDelivery, pausedDelivery } from './webhook-rows.ts'
+import {
+  disabledEndpoint,
+  fillEndpoints,
+  newDelivery,
+  newEndpoint,
+  pausedDelivery,
+} from './webhook-rows.ts'
 
 const PHONE = { phone: '08087654321' }
 
@@ -35,21 +40,15 @@ const away: Make = async (scene, fresh) => {
   return { reference: fresh }
 }
 
-/** An endpoint of the scene's business. */
-async function newWebhook({ service, businessId }: Scene): Promise<{ endpointId: string }> {
-  const { endpoint } = await service
-    .client(WebhookService)
-    .createEndpoint({ businessId, url: DEAF_URL })
-  return { endpointId: endpoint!.id }
-}
+const newWebhook: Make = async (scene) => ({
+  endpointId: await newEndpoint(scene, scene.businessId),
+})
+const disabledWebhook: Make = async (scene) => ({
+  endpointId: await disabledEndpoint(scene, scene.businessId),
+})
 
-const disabledWebhook = async (scene: Scene) => {
-  const { endpointId } = await newWebhook(scene)
-  await scene.service.client(WebhookService).updateEndpoint({ endpointId, enabled: false })
-  return { endpointId }
-}
-
-const TO = { bankCode: PAYEE.bankCode, accountNumber: PAYEE.accountNumber }
+/** The account that payouts go to, as requests name it. */
+export const TO = { bankCode: PAYEE.bankCode, accountNumber: PAYEE.accountNumber }
 
 /** The name of the account that payouts go to, and a resolution for those of a business. */
 async function resolved({ service }: Scene, businessId: string) {
@@ -89,7 +88,9 @@ const spentInTestMode: Make = async (scene, fresh) => {
   const { balance } = await settlements.getBalance(inTestMode)
   const { accountName } = await resolved(scene, businessId)
   await service.client(PayoutService).createPayout({
-    ...{ ...inTestMode, reference: fresh, amountMinor: balance!.availableMinor },
+    ...inTestMode,
+    reference: fresh,
+    amountMinor: balance!.availableMinor,
     beneficiary: { ...PAYEE, accountName },
   })
   return { sessionId, ...TO, accountName }
@@ -119,7 +120,9 @@ export const THIRD_PARTY_HAPPY: Readonly<Record<string, Make>> = {
     const request = { reference, amount: '1', resolution }
     const { bankCode: bank_code, accountNumber: account_number } = TO
     const { body } = await scene.service.post('createPayout/', scene.scopedKey, {
-      ...{ ...request, bank_code, account_number },
+      ...request,
+      bank_code,
+      account_number,
     })
     await takeAsUnknown(scene.service, body.data.payout_id)
     return { reference }
@@ -131,7 +134,7 @@ export const THIRD_PARTY_HAPPY: Readonly<Record<string, Make>> = {
   }),
   'ThirdPartyService.ListWebhooks': () => ({}),
   'ThirdPartyService.UpdateWebhook': async (scene) => ({
-    ...(await newWebhook(scene)),
+    endpointId: await newEndpoint(scene, scene.businessId),
     kinds: ['PAYMENT_REVERSED'],
     enabled: false,
   }),
@@ -140,7 +143,7 @@ export const THIRD_PARTY_HAPPY: Readonly<Record<string, Make>> = {
   'ThirdPartyService.ListDeliveries': ({ endpointId }) => ({ endpointId, pageSize: 1 }),
   'ThirdPartyService.Redeliver': ({ failingDeliveryId }) => ({ deliveryId: failingDeliveryId }),
   'ThirdPartyService.SkipDelivery': async (scene) => ({
-    deliveryId: await pausedDelivery(scene, (await disabledWebhook(scene)).endpointId),
+    deliveryId: await pausedDelivery(scene, await disabledEndpoint(scene, scene.businessId)),
   }),
   'ThirdPartyService.SimulatePayment': async (scene, fresh) => {
     await openAccount(scene, fresh, { live: false })
@@ -148,11 +151,6 @@ export const THIRD_PARTY_HAPPY: Readonly<Record<string, Make>> = {
   },
   'ThirdPartyService.RequeryTransaction': opened,
 }
-
-const invalid =
-  (request: Request): Make =>
-  () =>
-    request
 
 /** A call for each error that these methods name, where the usual one does not get it. */
 export const THIRD_PARTY_ERRORS: Readonly<Record<string, Make>> = {
@@ -163,7 +161,9 @@ export const THIRD_PARTY_ERRORS: Readonly<Record<string, Make>> = {
   }),
   'ThirdPartyService.UpgradeVirtualAccount validation_failed': invalid({ customer: 'no address' }),
   'ThirdPartyService.UpgradeVirtualAccount not_found': invalid({
-    ...{ customer: 'unknown@example.com', idType: 'nin', idNumber: '12345678901' },
+    customer: 'unknown@example.com',
+    idType: 'nin',
+    idNumber: '12345678901',
   }),
   'ThirdPartyService.UpgradeVirtualAccount account_pending': async (scene, fresh) => ({
     ...(await pending(scene, fresh)),
@@ -176,10 +176,12 @@ export const THIRD_PARTY_ERRORS: Readonly<Record<string, Make>> = {
   'ThirdPartyService.ListBanks validation_failed': invalid({ pageToken: 'garbage' }),
   'ThirdPartyService.ResolveAccountName bank_unavailable': invalid(TO),
   'ThirdPartyService.CreatePayout name_mismatch': newPayout({
-    ...{ resolution: '', accountName: 'Zeta Yota' },
+    resolution: '',
+    accountName: 'Zeta Yota',
   }),
   'ThirdPartyService.CreatePayout duplicate_reference': newPayout({
-    ...{ reference: PAYOUT_REFERENCE, amount: '2' },
+    reference: PAYOUT_REFERENCE,
+    amount: '2',
   }),
   'ThirdPartyService.CreatePayout insufficient_balance': newPayout({ amount: '1000000000' }),
   'ThirdPartyService.CreatePayout payouts_paused': async (scene, reference) => {
@@ -187,7 +189,10 @@ export const THIRD_PARTY_ERRORS: Readonly<Record<string, Make>> = {
     return { reference, amount: '1', ...TO, resolution }
   },
   'ThirdPartyService.CreatePayout bank_unavailable': (_scene, reference) => ({
-    ...{ reference, amount: '1', ...TO, accountName: 'Ada Obi' },
+    reference,
+    amount: '1',
+    ...TO,
+    accountName: 'Ada Obi',
   }),
   'ThirdPartyService.CancelPayout permission_denied': async (
     { service, businessId },
@@ -209,7 +214,8 @@ export const THIRD_PARTY_ERRORS: Readonly<Record<string, Make>> = {
   'ThirdPartyService.RefundTransaction refund_exceeds_payment': refund({ amount: '7.01' }),
   'ThirdPartyService.RefundTransaction insufficient_balance': spentInTestMode,
   'ThirdPartyService.RefundTransaction not_refundable': refund(
-    ...[{}, { status: TransactionStatus.PENDING }],
+    {},
+    { status: TransactionStatus.PENDING },
   ),
   'ThirdPartyService.RefundTransaction payouts_paused': ({ paused: { sessionId } }) => ({
     sessionId,
@@ -228,13 +234,13 @@ export const THIRD_PARTY_ERRORS: Readonly<Record<string, Make>> = {
   }),
   'ThirdPartyService.TestWebhook endpoint_disabled': disabledWebhook,
   'ThirdPartyService.Redeliver endpoint_disabled': async (scene) => ({
-    deliveryId: await newDelivery(scene, (await disabledWebhook(scene)).endpointId, 1),
+    deliveryId: await newDelivery(scene, await disabledEndpoint(scene, scene.businessId), 1),
   }),
   'ThirdPartyService.Redeliver event_expired': async (scene) => ({
-    deliveryId: await newDelivery(scene, (await newWebhook(scene)).endpointId, 1_000_000_000),
+    deliveryId: await newDelivery(scene, await newEndpoint(scene, scene.businessId), 1_000_000_000),
   }),
   'ThirdPartyService.SkipDelivery delivery_completed': async (scene) => ({
-    deliveryId: await newDelivery(scene, (await newWebhook(scene)).endpointId, 1),
+    deliveryId: await newDelivery(scene, await newEndpoint(scene, scene.businessId), 1),
   }),
   'ThirdPartyService.SimulatePayment validation_failed': invalid({ amount: '1.005' }),
   'ThirdPartyService.SimulatePayment not_found': invalid({ reference: 'nothing', amount: '1' }),

@@ -6,15 +6,18 @@ import { startReceiver } from '../../support/receiver.ts'
 import type { TestService } from '../../support/service.ts'
 import { DEAF_URL, type Make, type Scene } from './scene.ts'
 
-/** An endpoint of a business that has no events. */
-async function newEndpoint({ service, otherBusinessId }: Scene): Promise<string> {
-  const request = { businessId: otherBusinessId, url: DEAF_URL }
+/** Creates an endpoint, by default of a business that has no events. */
+export async function newEndpoint(
+  { service, otherBusinessId }: Scene,
+  businessId = otherBusinessId,
+): Promise<string> {
+  const request = { businessId, url: DEAF_URL }
   const { endpoint } = await service.client(WebhookService).createEndpoint(request)
   return endpoint!.id
 }
 
-async function disabledEndpoint(scene: Scene): Promise<string> {
-  const endpointId = await newEndpoint(scene)
+export async function disabledEndpoint(scene: Scene, businessId?: string): Promise<string> {
+  const endpointId = await newEndpoint(scene, businessId)
   await scene.service.client(WebhookService).updateEndpoint({ endpointId, enabled: false })
   return endpointId
 }
@@ -46,11 +49,15 @@ export async function fillEndpoints(
   service: TestService,
   of: { readonly businessId: string; readonly live?: boolean },
 ) {
-  const url = 'https://example.com/'
-  for (let each = 0; each < 50; each++) {
-    await service.client(WebhookService).createEndpoint({ ...of, url })
-  }
-  return { businessId: of.businessId, url: `${url}another` }
+  const { businessId, live = true } = of
+  // Of a kind that nothing here causes: they have no secrets to sign with.
+  await service.database.durablePool.query(
+    `insert into webhook_endpoint (id, business_id, live, url, kinds, description, concurrency, after_position, created_at)
+      select 'ep_' || $1 || n, $1, $2, 'https://example.com/', '{ENDPOINT_FAILING}', '', 10, 0, now()
+      from generate_series(1, 50) as n`,
+    [businessId, live],
+  )
+  return { businessId, url: 'https://example.com/another' }
 }
 
 /** A call of each rpc that goes well. */

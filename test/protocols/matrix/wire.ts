@@ -5,11 +5,13 @@ import { errorFromJson } from '@connectrpc/connect/protocol-connect'
 import { findTrailerError } from '@connectrpc/connect/protocol-grpc'
 import { REASONS, type Reason } from '../../../src/core/errors.ts'
 import { restPath } from '../../../src/protobuf/contract-services.ts'
+import { framed } from '../grpc/http2-frames.ts'
 import {
   type Addresses,
   type Outcome,
   PROTOCOLS,
   type ProtocolCall,
+  pathOf,
   toOutcome,
 } from './protocols.ts'
 
@@ -51,8 +53,6 @@ export function wireProtocolsOf(method: DescMethod): [string, WireProtocol][] {
   return protocols
 }
 
-const pathOf = (method: DescMethod) => `/${method.parent.typeName}/${method.name}`
-
 const grpc: WireProtocol = async (at, call) => {
   const outcome = await PROTOCOLS['gRPC from grpc-js']!(at, call)
   return { ...codeOf(outcome), bytes: JSON.stringify(outcome) }
@@ -71,7 +71,7 @@ function connect(codec: 'json' | 'proto'): WireProtocol {
       'connect-protocol-version': '1',
       ...(authorization !== undefined && { authorization }),
     }
-    const body = streams ? envelope(bytes) : bytes
+    const body = streams ? framed(bytes) : bytes
     const answer = await post(httpUrl, pathOf(method), headers, body, streams)
     return { status: answer.status, ...connectCode(answer, streams), bytes: canonical(answer) }
   }
@@ -98,7 +98,7 @@ const grpcWeb: WireProtocol = async ({ httpUrl }, { method, request, authorizati
     'content-type': 'application/grpc-web+proto',
     ...(authorization !== undefined && { authorization }),
   }
-  const body = envelope(Buffer.from(toBinary(method.input, create(method.input, request))))
+  const body = framed(Buffer.from(toBinary(method.input, create(method.input, request))))
   const streams = method.methodKind !== 'unary'
   const answer = await post(httpUrl, pathOf(method), headers, body, streams)
   const trailers = new Headers()
@@ -132,12 +132,6 @@ const OPEN = { code: 'OK', reason: '' }
 
 function codeOf(outcome: Outcome) {
   return 'messages' in outcome ? OPEN : { code: outcome.code, reason: outcome.reason }
-}
-
-function envelope(bytes: Buffer): Buffer {
-  const head = Buffer.alloc(5)
-  head.writeUInt32BE(bytes.length, 1)
-  return Buffer.concat([head, bytes])
 }
 
 /** The text of the frame with a flag, which ends a stream. */

@@ -1,9 +1,6 @@
 import { gzipSync } from 'node:zlib'
 import { beforeAll, describe, expect, test } from 'vitest'
-import { AccountStatus } from '../../../gen/inflow/account/v1/account_pb.ts'
-import { AccountService } from '../../../gen/inflow/account/v1/account_service_pb.ts'
 import { SandboxService } from '../../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
-import { MAGIC_PHONES } from '../../../src/banks/sandbox.ts'
 import { ADMIN_TOKEN, useSharedService } from '../../support/service.ts'
 import {
   asJson,
@@ -230,17 +227,6 @@ describe('415 unsupported_media_type', () => {
   })
 })
 
-describe('422 validation_failed', () => {
-  test('names every field, in the order of the fields', async () => {
-    const errors = ['reference', 'email', 'phone', 'firstName', 'lastName', 'bank'].map(
-      (field) => ({ field, message: 'is required' }),
-    )
-    const message = 'Invalid request: reference, email, phone, firstName, lastName, bank'
-    const wire = { path: GENERATE, body: '{}' }
-    await expectRefused(wire, 422, envelope('validation_failed', message, errors))
-  })
-})
-
 test('500 internal reveals nothing of the cause on any path', async () => {
   const { durablePool } = service.database
   const bodies = [creation(), { session_id: '1' }, { reference: '1' }, {}]
@@ -255,50 +241,6 @@ test('500 internal reveals nothing of the cause on any path', async () => {
   }
   const again = await ask({ path: GENERATE, body: JSON.stringify(creation()) })
   expect(again.status).toBe(200)
-})
-
-describe('a bank that', () => {
-  const generate = (as: string, more: object) => ({
-    ...{ path: GENERATE, headers: asJson(as) },
-    body: JSON.stringify(creation({ ...more })),
-  })
-
-  test('refuses for a passing cause leaves the account pending, with 503 and Retry-After; a repeat opens it', async () => {
-    const phone = MAGIC_PHONES.refuses
-    const { id, key: own } = await service.business()
-    const message = 'The bank did not respond; repeat the request'
-    const expected = envelope('bank_unavailable', message)
-    const refused = await expectRefused(generate(own, { phone }), 503, expected)
-    expect(refused['retry-after']).toBe('5')
-
-    const list = async (status: AccountStatus) =>
-      (await service.client(AccountService).listAccounts({ businessId: id, status })).accounts
-    const [pending] = await list(AccountStatus.PENDING)
-    expect(pending).toMatchObject({ merchantReference: 'order-1', accountNumber: '' })
-    const shown = await service.post('getVirtualAccount/', own, { reference: 'order-1' })
-    expect(shown.body.data).toMatchObject({ reference: pending!.reference, account: [] })
-    expect((await ask(generate(own, {}))).status).toBe(409)
-
-    const opened = await ask(generate(own, { phone }))
-    expect(opened.status, opened.text).toBe(200)
-    expect(JSON.parse(opened.text).data.reference).toBe(pending!.reference)
-    expect(opened.headers['idempotent-replayed']).toBeUndefined()
-    const again = await ask(generate(own, { phone }))
-    expect(again.headers['idempotent-replayed']).toBe('true')
-    expect(await list(AccountStatus.PENDING)).toEqual([])
-    expect(await list(AccountStatus.ACTIVE)).toHaveLength(1)
-  })
-
-  test('refuses for good is 409 bank_refused, also when the request is repeated', async () => {
-    const { key: own } = await service.business()
-    const message =
-      'The bank refused to open the account; nothing was opened. The operator has its cause'
-    for (let attempt = 1; attempt <= 2; attempt += 1) {
-      const wire = generate(own, { phone: MAGIC_PHONES.refusesAlways })
-      const refused = await expectRefused(wire, 409, envelope('bank_refused', message))
-      expect(refused['retry-after']).toBeUndefined()
-    }
-  })
 })
 
 describe('what is not HTTP gets the envelope, with X-Request-Id', () => {

@@ -1,5 +1,7 @@
 import { type IncomingHttpHeaders, request } from 'node:http'
 import { connect } from 'node:net'
+import { inspect } from 'node:util'
+import { ADMIN_TOKEN } from '../../support/admin-token.ts'
 import { WAIT_LIMIT_MS } from '../../support/wait-for.ts'
 
 /** An answer as it came over the wire. */
@@ -37,6 +39,14 @@ export function asJson(key?: string): Record<string, string> {
     ...(key !== undefined && { authorization: `Bearer ${key}` }),
   }
 }
+
+/** A method of Connect and gRPC-Web, and the headers with which an operator calls it. */
+export const GET_BUSINESS = '/inflow.business.v1.BusinessService/GetBusiness'
+export const asOperator = (contentType: string, more: Readonly<Record<string, string>> = {}) => ({
+  authorization: `Bearer ${ADMIN_TOKEN}`,
+  'content-type': contentType,
+  ...more,
+})
 
 /** Sends exactly the headers given: fetch would add a content type, and refuse some methods. */
 export function send(
@@ -117,7 +127,7 @@ export async function until<T>(
   for (;;) {
     const seen = await look()
     if (holds(seen)) return seen
-    if (Date.now() > endMs) throw new Error(`not within ${limitMs} ms: ${JSON.stringify(seen)}`)
-    await new Promise((resolve) => setTimeout(resolve, 20))
+    if (Date.now() > endMs) throw new Error(`not within ${limitMs} ms: ${inspect(seen)}`)
+    await new Promise((resolve) => setTimeout(resolve, 50))
   }
 }

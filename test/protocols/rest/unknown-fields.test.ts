@@ -6,6 +6,7 @@ import { compileFindUnknown } from '../../../src/server/json.ts'
 import { ADMIN_TOKEN, useSharedService } from '../../support/service.ts'
 import { data, openByKey, type ScopedBusiness, scopedBusiness } from '../../thirdparty/scene.ts'
 import { framed } from '../grpc/http2-frames.ts'
+import { pathOf } from '../matrix/protocols.ts'
 
 const service = useSharedService()
 
@@ -17,8 +18,11 @@ beforeAll(async () => {
 
 /** Callers may send these more than they know, as they always could. */
 const IGNORING = [
-  ...['generateVirtualAccount', 'getVirtualAccount', 'upgradeVirtualAccount'],
-  ...['getTransaction', 'getBalance'],
+  'generateVirtualAccount',
+  'getVirtualAccount',
+  'upgradeVirtualAccount',
+  'getTransaction',
+  'getBalance',
 ]
 
 const rest: Post = async ({ method }, key, body) => {
@@ -61,7 +65,7 @@ type Post = (
 
 const METHODS = SERVICES.flatMap((each) => each.methods)
 const CALLS = METHODS.flatMap((method) => {
-  const to = { method, path: `/${method.parent.typeName}/${method.name}` }
+  const to = { method, path: pathOf(method) }
   const overConnect = [to.path, 'Connect', connectJson, to] as const
   if (restPath(method) === undefined) return [overConnect]
   return [overConnect, [to.path, 'REST', rest, to] as const]

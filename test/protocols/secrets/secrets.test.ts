@@ -5,6 +5,7 @@ import { Client, credentials, Metadata, type ServiceError } from '@grpc/grpc-js'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { IdType } from '../../../gen/inflow/account/v1/account_pb.ts'
 import { AccountService } from '../../../gen/inflow/account/v1/account_service_pb.ts'
+import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 import { EventService } from '../../../gen/inflow/event/v1/event_service_pb.ts'
 import { SandboxService } from '../../../gen/inflow/sandbox/v1/sandbox_service_pb.ts'
@@ -14,12 +15,12 @@ import { WebhookService } from '../../../gen/inflow/webhook/v1/webhook_service_p
 import { createLog } from '../../../src/app/log.ts'
 import { useDatabase } from '../../support/database.ts'
 import { grpcTransport } from '../../support/grpc-client.ts'
-import { startWire, type Wire } from '../../support/instance.ts'
 import { type ServiceProcess, startProcess } from '../../support/process.ts'
+import { byHand, startProxy, type TcpProxy } from '../../support/proxy.ts'
 import { type Receiver, startReceiver } from '../../support/receiver.ts'
 import { bearer } from '../../support/service.ts'
 import { WAIT_LIMIT_MS, waitFor } from '../../support/wait-for.ts'
-import { asJson, exchange, GENERATE, GET_TRANSACTION, send } from '../rest/rest.ts'
+import { asJson, creation, exchange, GENERATE, GET_TRANSACTION, send } from '../rest/rest.ts'
 import { dumpDatabase, findSecrets, type Secret } from './secrets-fixture.ts'
 
 const db = useDatabase()
@@ -32,7 +33,7 @@ const WRONG_TOKEN = `inflow_admin_${randomBytes(32).toString('base64url')}`
 const IDENTITY = '22736451908'
 const UNREAD_IDENTITY = '33918264507'
 
-let wire: Wire
+let wire: TcpProxy
 let service: ServiceProcess
 let receiver: Receiver
 const secrets: Secret[] = []
@@ -40,11 +41,11 @@ const secrets: Secret[] = []
 const refusals: string[] = []
 
 beforeAll(async () => {
-  wire = await startWire(db.url)
+  wire = await startProxy(db.url, byHand)
   receiver = await startReceiver()
   service = await startProcess(
     {
-      DATABASE_URL: wire.url,
+      DATABASE_URL: wire.through,
       LOG_LEVEL: 'trace',
       ADMIN_TOKEN: ADMIN,
       MASTER_KEY: MASTER.toString('base64'),
@@ -67,7 +68,7 @@ beforeAll(async () => {
 afterAll(async () => {
   await service?.kill()
   await receiver?.close()
-  await wire?.close()
+  await wire?.block()
 })
 
 const transport = (token = ADMIN) => grpcTransport(service.grpcUrl, token)
@@ -103,16 +104,8 @@ async function refusedAt(request: Parameters<typeof send>[1]): Promise<void> {
   refusals.push(JSON.stringify(answer.headers), answer.text)
 }
 
-const order = (reference: string) => ({
-  reference,
-  email: 'ada@example.com',
-  phone: '08012345678',
-  firstName: 'Ada',
-  lastName: 'Obi',
-  bank: 'PALMPAY',
-  idType: 'bvn',
-  idNumber: IDENTITY,
-})
+const order = (reference: string) =>
+  creation({ reference, bank: 'PALMPAY', idType: 'bvn', idNumber: IDENTITY })
 
 /** The same, as internal services say it. */
 const internalOrder = (reference: string) => ({
@@ -157,6 +150,15 @@ async function playScene() {
   })
   secrets.push({ name: 'imported key', text: foreign, publicLength: 10 })
   await businesses.listKeys({ businessId })
+  const admin = createClient(AdminService, transport())
+  const { secret: token } = await admin.issueToken({ name: 'ledger', scopes: ['read'] })
+  secrets.push(keySecret('token', token))
+  for (const text of [created.secretKey, token]) {
+    const bytes = Buffer.from(text.slice(-43), 'base64url')
+    for (const coding of ['latin1', 'hex'] as const) {
+      secrets.push({ name: 'bytes of a key or token', text: bytes.toString(coding) })
+    }
+  }
 
   const webhooks = createClient(WebhookService, transport())
   const { endpoint, secret } = await webhooks.createEndpoint({
@@ -200,7 +202,9 @@ async function playTextSecrets(businessId: string) {
   const webhooks = createClient(WebhookService, transport())
   const [first, second] = [randomBytes(24), randomBytes(24)].map((bytes) => bytes.toString('hex'))
   const { endpoint } = await webhooks.createEndpoint({
-    ...{ businessId, url: 'https://127.0.0.1:1/existing', profile: EndpointProfile.WIAXY },
+    businessId,
+    url: 'https://127.0.0.1:1/existing',
+    profile: EndpointProfile.WIAXY,
     textSecret: first!,
   })
   const endpointId = endpoint!.id
@@ -280,10 +284,10 @@ async function playDatabaseFailures({ key, businessId }: { key: string; business
   const body = JSON.stringify({ ...order('order-5'), firstName: 'Unlucky' })
   await refusedAt({ path: GENERATE, headers: asJson(key), body })
   await durablePool.query('alter table account drop constraint unlucky')
-  await wire.cut()
+  await wire.block()
   await refused(create('order-6'))
   await refusedAt({ headers: asJson(WRONG_KEY.replace('0', '1')), body: '{"session_id":"1"}' })
-  await wire.mend()
+  await wire.unblock()
   await vi.waitFor(() => create('order-7'), { timeout: WAIT_LIMIT_MS, interval: 200 })
 }
 

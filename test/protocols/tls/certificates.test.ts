@@ -1,14 +1,14 @@
 import { generateKeyPairSync } from 'node:crypto'
 import { chmodSync, writeFileSync } from 'node:fs'
-import { rm, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import pino from 'pino'
 import { Registry } from 'prom-client'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { ConfigError, readConfig } from '../../../src/config/config.ts'
 import { openTls, registerCertificateMetrics } from '../../../src/server/tls.ts'
-import { makeFolder } from '../../support/folder.ts'
-import { makeCertificate } from '../../webhooks/sender/certificate.ts'
+import { makeCertificate, writeCertificate } from '../../support/certificate.ts'
+import { temporaryFolder } from '../../support/folder.ts'
 
 const NAME = 'inflow_certificate_expiry_timestamp_seconds'
 
@@ -18,20 +18,11 @@ const inDays = (days: number) => Math.floor(Date.now() / 1_000) + days * 86_400
 const expiring = (seconds: number) => makeCertificate({ toMs: seconds * 1_000 })
 
 test('shows when the certificates in use expire, of several in a file the first, also after a reload', async () => {
-  const folder = await makeFolder('certificates')
-  onTestFinished(() => rm(folder, { recursive: true }))
-  const [cert, key, clientCa] = ['cert', 'key', 'ca'].map((name) => join(folder, name)) as [
-    string,
-    string,
-    string,
-  ]
-  const write = async (seconds: number) => {
-    const made = expiring(seconds)
-    await writeFile(cert, made.cert)
-    await writeFile(key, made.key)
-  }
+  const folder = temporaryFolder()
+  const clientCa = join(folder, 'ca.pem')
+  const write = (seconds: number) => writeCertificate(folder, expiring(seconds))
   const [first, second, soon, late] = [inDays(30), inDays(60), inDays(5), inDays(400)]
-  await write(first)
+  const { TLS_CERT: cert, TLS_KEY: key } = write(first)
   await writeFile(clientCa, `${expiring(late).cert}\n${expiring(soon).cert}`)
   const tls = openTls({ cert, key, clientCa }, pino({ level: 'silent' }))
   const shown = async () => {
@@ -47,29 +38,26 @@ test('shows when the certificates in use expire, of several in a file the first,
     `${NAME}{setting="TLS_CERT"} ${first}`,
     `${NAME}{setting="TLS_CLIENT_CA"} ${soon}`,
   ])
-  await write(second)
+  write(second)
   tls.reload()
   expect((await shown())[0]).toBe(`${NAME}{setting="TLS_CERT"} ${second}`)
 })
 
 test('an invalid file is reported in one line that names the setting', async () => {
-  const folder = await makeFolder('certificates')
-  onTestFinished(() => rm(folder, { recursive: true }))
+  const folder = temporaryFolder()
   const at = (name: string) => join(folder, name)
   const put = (name: string, text: string): string => {
     writeFileSync(at(name), text)
     return at(name)
   }
   const own = makeCertificate({ commonName: 'Own' })
-  put('cert.pem', own.cert)
-  put('key.pem', own.key)
+  const good = writeCertificate(folder, own)
   const encrypted = generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey.export({
     type: 'pkcs8',
     format: 'pem',
     cipher: 'aes-256-cbc',
     passphrase: 'x',
   })
-  const good = { TLS_CERT: at('cert.pem'), TLS_KEY: at('key.pem') }
   const broken = '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n'
   const cases: [NodeJS.ProcessEnv, string][] = [
     [

@@ -1,15 +1,12 @@
 import { once } from 'node:events'
-import { writeFileSync } from 'node:fs'
-import { rm } from 'node:fs/promises'
-import { join } from 'node:path'
 import { connect } from 'node:tls'
-import { expect, onTestFinished, test, vi } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
+import { makeCertificate, writeCertificate } from '../../support/certificate.ts'
 import { useDatabase } from '../../support/database.ts'
-import { makeFolder } from '../../support/folder.ts'
+import { temporaryFolder } from '../../support/folder.ts'
 import { startProcess } from '../../support/process.ts'
-import { WAIT_LIMIT_MS } from '../../support/wait-for.ts'
+import { waitFor } from '../../support/wait-for.ts'
 import { logOf } from '../../support/workers.ts'
-import { makeCertificate } from '../../webhooks/sender/certificate.ts'
 
 const db = useDatabase(2)
 
@@ -28,18 +25,8 @@ async function shownAt(url: string): Promise<string> {
 }
 
 test('SIGHUP reaches all workers', async () => {
-  const folder = await makeFolder('tls-process')
-  onTestFinished(() => rm(folder, { recursive: true, force: true }))
-  const put = (name: string, text: string): string => {
-    const path = join(folder, name)
-    writeFileSync(path, text)
-    return path
-  }
-  const { cert, key } = makeCertificate({ commonName: 'Before' })
-  const files = {
-    TLS_CERT: put('cert.pem', cert),
-    TLS_KEY: put('key.pem', key),
-  }
+  const folder = temporaryFolder()
+  const files = writeCertificate(folder, makeCertificate({ commonName: 'Before' }))
   const running = await startProcess(
     { DATABASE_URL: db.url, WORKERS: '3', LOG_LEVEL: 'info', ...files },
     true,
@@ -47,17 +34,12 @@ test('SIGHUP reaches all workers', async () => {
   onTestFinished(() => running.kill())
   for (const url of [running.httpUrl, running.grpcUrl]) expect(url).toMatch(/^https:/)
   expect(await shownAt(running.httpUrl)).toBe('Before')
-  const next = makeCertificate({ commonName: 'After' })
-  put('cert.pem', next.cert)
-  put('key.pem', next.key)
+  writeCertificate(folder, makeCertificate({ commonName: 'After' }))
   running.child.kill('SIGHUP')
-  await vi.waitFor(
-    () => {
-      const reloaded = logOf(running).filter(({ msg }) => msg === 'certificates reloaded')
-      expect(new Set(reloaded.map(({ worker }) => worker))).toEqual(new Set([1, 2, 3]))
-    },
-    { timeout: WAIT_LIMIT_MS },
-  )
+  await waitFor(() => {
+    const reloaded = logOf(running).filter(({ msg }) => msg === 'certificates reloaded')
+    expect(new Set(reloaded.map(({ worker }) => worker))).toEqual(new Set([1, 2, 3]))
+  })
   for (const url of [running.httpUrl, running.grpcUrl]) {
     const shown = await Promise.all([1, 2, 3].map(() => shownAt(url)))
     expect(shown).toEqual(['After', 'After', 'After'])

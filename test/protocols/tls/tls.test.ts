@@ -1,29 +1,30 @@
-import { once } from 'node:events'
 import { rmSync, writeFileSync } from 'node:fs'
 import { request } from 'node:https'
-import { type AddressInfo, createServer as createPlainServer } from 'node:net'
+import { createServer as createPlainServer } from 'node:net'
 import { join } from 'node:path'
 import { connect, createServer, type TLSSocket } from 'node:tls'
 import { createClient } from '@connectrpc/connect'
 import { createConnectTransport, createGrpcTransport } from '@connectrpc/connect-node'
-import pino from 'pino'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { BusinessService } from '../../../gen/inflow/business/v1/business_service_pb.ts'
 import { subscribe } from '../../../src/client/subscribe.ts'
-import { runHere, temporaryFolder } from '../../cli/run-inflow.ts'
+import { callerEnv, runHere } from '../../cli/run-inflow.ts'
+import { captureLog } from '../../support/captured-log.ts'
+import { makeCertificate } from '../../support/certificate.ts'
 import { writeEvents } from '../../support/events.ts'
+import { temporaryFolder } from '../../support/folder.ts'
 import { grpcClient } from '../../support/grpc-client.ts'
+import { listen } from '../../support/listen.ts'
 import { ADMIN_TOKEN, bearer } from '../../support/service.ts'
 import { waitFor } from '../../support/wait-for.ts'
-import { makeCertificate } from '../../webhooks/sender/certificate.ts'
 import { useTls } from './tls-fixture.ts'
 
-const logged: Record<string, unknown>[] = []
-const log = pino({ level: 'info' }, { write: (line: string) => logged.push(JSON.parse(line)) })
+const { log, lines: logged } = captureLog()
 const tls = useTls(false, log)
 
 const trusting = (baseUrl: string) => ({
-  ...{ baseUrl, nodeOptions: { ca: tls.authority.cert } },
+  baseUrl,
+  nodeOptions: { ca: tls.authority.cert },
   interceptors: [bearer(ADMIN_TOKEN)],
 })
 const grpc = () => createGrpcTransport(trusting(tls.grpcUrl))
@@ -99,7 +100,7 @@ test.each([
 })
 
 test('the command line trusts INFLOW_CA, and says so without', async () => {
-  const env = { INFLOW_GRPC_URL: tls.grpcUrl, INFLOW_TOKEN: ADMIN_TOKEN }
+  const env = callerEnv(tls)
   const list = ['business', 'list']
   const given = await runHere(list, { ...env, INFLOW_CA: tls.path('authority') })
   const none = await runHere(list, env)
@@ -143,10 +144,8 @@ describe('the command line says in words why TLS failed', () => {
   ])('%s', async (_what, shown, trusted, expected) => {
     const server = createServer({ cert: shown.cert, key: shown.key, ALPNProtocols: ['h2'] })
     server.on('tlsClientError', () => undefined)
-    server.listen(0, '127.0.0.1')
-    await once(server, 'listening')
     onTestFinished(() => void server.close())
-    const url = `https://127.0.0.1:${(server.address() as AddressInfo).port}`
+    const url = `https://127.0.0.1:${await listen(server)}`
     const ca = join(temporaryFolder(), 'ca.pem')
     if (trusted) writeFileSync(ca, trusted.cert)
     const env = {
@@ -167,25 +166,20 @@ describe('the command line says in words why TLS failed', () => {
   })
 
   test('no TLS at all', async () => {
-    const plain = connectPlain()
-    await once(plain, 'listening')
-    const url = `https://127.0.0.1:${(plain.address() as AddressInfo).port}`
-    const { stderr } = await runHere(['business', 'list'], {
-      INFLOW_GRPC_URL: url,
-      INFLOW_TOKEN: 'x',
-    })
+    const url = `https://127.0.0.1:${await listen(createPlain())}`
+    const { stderr } = await runHere(['business', 'list'], callerEnv({ grpcUrl: url }, 'x'))
     expect(stderr).toMatch(/it does not speak TLS: use http:\/\//)
   })
 })
 
 /** A server that speaks HTTP/1.1 without TLS. */
-function connectPlain() {
+function createPlain() {
   const server = createPlainServer((socket) => {
     socket.on('error', () => undefined)
     socket.end('HTTP/1.1 400 Bad Request\r\n\r\n')
   })
   onTestFinished(() => void server.close())
-  return server.listen(0, '127.0.0.1')
+  return server
 }
 
 /** The events of the instance, from the first. */
@@ -206,6 +200,13 @@ test('certificates are reloaded without losing a connection, and invalid ones ar
   await writeEvents(tls.database.durablePool, 1)
   await stream.next()
   const kept = await handshake(tls.httpUrl, { ALPNProtocols: ['http/1.1'] })
+  const askKept = async () => {
+    const answer = new Promise<string>((resolve) => kept.once('data', (data) => resolve(`${data}`)))
+    kept.write('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n')
+    expect(await answer).toMatch(/^HTTP\/1.1 200 /)
+  }
+  // A connection on which nothing is sent is closed after ten seconds.
+  await askKept()
 
   const second = makeCertificate({ issuer: tls.authority, commonName: 'Second' })
   tls.write({ cert: second.cert, key: second.key })
@@ -220,9 +221,7 @@ test('certificates are reloaded without losing a connection, and invalid ones ar
   }
   await stream.return()
   expect(interruptions).toEqual([])
-  const answer = new Promise<string>((resolve) => kept.once('data', (data) => resolve(`${data}`)))
-  kept.write('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n')
-  expect(await answer).toMatch(/^HTTP\/1.1 200 /)
+  await askKept()
   kept.destroy()
 
   for (const files of [

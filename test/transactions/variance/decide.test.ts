@@ -1,8 +1,11 @@
 import { expect, test } from 'vitest'
-import { AdminService } from '../../../gen/inflow/admin/v1/admin_service_pb.ts'
-import { HeldPaymentService } from '../../../gen/inflow/transaction/v1/held_payment_service_pb.ts'
-import { HoldState, TransactionStatus } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
+import {
+  HoldState,
+  TransactionStatus,
+  Variance,
+} from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { useSharedService } from '../../support/service.ts'
+import { audited } from '../../thirdparty/scene.ts'
 import { heldPaymentsOf, newBusiness, type Shown } from './fixture.ts'
 
 const service = useSharedService()
@@ -13,6 +16,14 @@ async function underpaid(options: Readonly<Record<string, unknown>> = {}) {
   const account = await shop.open({ amount: 100, ...options })
   const { transaction, sessionId } = await account.pay(90)
   return { shop, account, id: transaction.id, sessionId }
+}
+
+/** The decisions in the audit log, newest first, with who made them. */
+async function decisions(businessId: string) {
+  const entries = await audited(service, businessId, 50)
+  return entries.flatMap(({ action, by, targetId }) =>
+    action.startsWith('transaction.') ? [[action, by.split(' ')[0], targetId]] : [],
+  )
 }
 
 test('a return is requested by the business, completed by an operator, and never credited', async () => {
@@ -48,21 +59,21 @@ test('a return is requested by the business, completed by an operator, and never
   ])
   expect(await shop.balance()).toMatchObject({ pendingMinor: 0n, availableMinor: 0n })
   expect((await shop.call('listHeldPayments', {})).data.transactions).toEqual([])
+  expect(await decisions(shop.businessId)).toEqual([
+    ['transaction.complete_return', 'bootstrap', id],
+    ['transaction.return', 'secret_key', id],
+  ])
 })
 
-test('a business decides about its own payments only', async () => {
-  const { sessionId, id } = await underpaid()
-  const stranger = await newBusiness(service)
-  expect(await stranger.call('acceptPayment', { session_id: sessionId })).toMatchObject({
-    code: 'not_found',
-  })
-  const { secret } = await service
-    .client(AdminService)
-    .issueToken({ name: 'other', scopes: ['payments:write'], businessIds: [stranger.businessId] })
-  const client = service.client(HeldPaymentService, secret)
-  await expect(client.acceptPayment({ transactionId: id })).rejects.toMatchObject({
-    message: expect.stringContaining('There is no such transaction'),
-  })
+test('a payment that was pending is decided by the payer of its final report', async () => {
+  const shop = await newBusiness(service)
+  const payer = { name: 'BOLA ADE', accountNumber: '0123456789', bankCode: '058' }
+  const { pay } = await shop.open({ allowedPayers: [{ accountNumber: payer.accountNumber }] })
+  const { sessionId } = await pay(100, { status: TransactionStatus.PENDING })
+  const { transaction } = await pay(100, { sessionId, payer })
+  expect(transaction).toMatchObject({ variance: Variance.NONE, payer })
+  const [event] = await shop.events(1, 'PAYMENT_NOTIFICATION')
+  expect(event.data.payer).toMatchObject({ account_name: 'BOLA ADE', account_number: '0123456789' })
 })
 
 test('two banks may use one session id: the bank says which payment is meant', async () => {
@@ -84,7 +95,7 @@ test('two banks may use one session id: the bank says which payment is meant', a
 })
 
 test('a list by recorded time has a held payment once it is accepted', async () => {
-  const { shop, account, sessionId } = await underpaid()
+  const { shop, account, id, sessionId } = await underpaid()
   const { sessionId: other } = await account.pay(100)
   const list = async () =>
     (
@@ -93,4 +104,5 @@ test('a list by recorded time has a held payment once it is accepted', async () 
   await expect.poll(list).toEqual([other])
   await shop.call('acceptPayment', { session_id: sessionId })
   await expect.poll(list).toEqual([other, sessionId])
+  expect(await decisions(shop.businessId)).toEqual([['transaction.accept', 'secret_key', id]])
 })

@@ -1,17 +1,16 @@
 import { generateKeyPairSync } from 'node:crypto'
-import { once } from 'node:events'
 import { createServer } from 'node:https'
-import type { AddressInfo } from 'node:net'
 import { getCACertificates, setDefaultCACertificates, type TLSSocket } from 'node:tls'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { DAY_MS } from '../../../src/core/durations.ts'
 import { checkCertificates } from '../../../src/doctor/check-settings.ts'
 import { changeFaults } from '../../../src/webhooks/connections/apply-connection.ts'
 import { createAddressGuard } from '../../../src/webhooks/sender/address-guard.ts'
+import { makeCertificate, type TestCertificate } from '../../support/certificate.ts'
+import { listen } from '../../support/listen.ts'
 import { paymentEvent } from '../fixture.ts'
 import { clientOf, useWebhooks } from '../harness.ts'
-import { makeCertificate, type TestCertificate } from '../sender/certificate.ts'
 
-const DAY_MS = 86_400_000
 const RULES = { allowHttp: false, guard: createAddressGuard([]) }
 
 const harness = useWebhooks()
@@ -35,14 +34,12 @@ async function startReceiver() {
       response.end()
     },
   )
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
   onTestFinished(() => {
     setDefaultCACertificates(known)
     server.close()
     server.closeAllConnections()
   })
-  return { url: `https://127.0.0.1:${(server.address() as AddressInfo).port}/`, subjects }
+  return { url: `https://127.0.0.1:${await listen(server)}/`, subjects }
 }
 
 async function setUp(url = 'https://example.com/') {

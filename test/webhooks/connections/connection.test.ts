@@ -1,11 +1,7 @@
-import { randomBytes } from 'node:crypto'
 import { create, type MessageInitShape } from '@bufbuild/protobuf'
 import { describe, expect, test } from 'vitest'
 import { EndpointOptionsSchema } from '../../../gen/inflow/webhook/v1/endpoint_options_pb.ts'
-import { encryptedColumn } from '../../../src/crypto/encrypted-rows.ts'
-import { createEncrypter } from '../../../src/crypto/encryption.ts'
 import { changeFaults } from '../../../src/webhooks/connections/apply-connection.ts'
-import { CONNECTION_COLUMN } from '../../../src/webhooks/connections/connection.ts'
 import { toRequestedOptions } from '../../../src/webhooks/connections/message.ts'
 import { createAddressGuard } from '../../../src/webhooks/sender/address-guard.ts'
 import { paymentEvent } from '../fixture.ts'
@@ -44,7 +40,9 @@ describe('the options of an endpoint', () => {
     const { client, receiver, publish, businessId, endpoint, endpointId } = await setUp()
     await publish()
     expect((await receiver.next()).headers).toMatchObject({
-      ...{ 'x-gateway-key': 'header-s3cret', 'x-tenant': 'shop', authorization: AUTHORIZATION },
+      'x-gateway-key': 'header-s3cret',
+      'x-tenant': 'shop',
+      authorization: AUTHORIZATION,
       'content-type': 'application/json',
       'webhook-signature': expect.stringMatching(/^v1,/),
     })
@@ -120,27 +118,6 @@ describe('the options of an endpoint', () => {
       undefined,
       undefined,
     ])
-  })
-
-  test('are re-encrypted by a rotation of the master key', async () => {
-    const [before, after] = [randomBytes(32), randomBytes(32)]
-    const old = createEncrypter(before)
-    const next = createEncrypter(after, [before])
-    const webhooks = harness.started({ encrypter: old })
-    const businessId = await harness.business()
-    await clientOf(webhooks).createEndpoint({
-      businessId,
-      url: 'http://127.0.0.1:9/',
-      options: OPTIONS,
-    })
-    const rows = encryptedColumn(harness.database.durablePool, CONNECTION_COLUMN)
-    expect(await rows.matchesKeys(old)).toBe(true)
-    expect(await rows.matchesKeys(createEncrypter(after))).toBe(false)
-    const page = { scanned: 1, skipped: 0, unreadable: [] }
-    expect(await rows.reEncrypt(next, '', 10)).toMatchObject({ ...page, reEncrypted: 1 })
-    expect(await rows.reEncrypt(next, '', 10)).toMatchObject({ ...page, reEncrypted: 0 })
-    expect([...(await rows.countByKey())]).toEqual([[next.keyId, 1]])
-    expect(await rows.matchesKeys(createEncrypter(after))).toBe(true)
   })
 })
 

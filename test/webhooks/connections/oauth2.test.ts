@@ -3,27 +3,24 @@ import type { OAuth2Client } from '../../../src/webhooks/connections/connection.
 import { createConnectedSender } from '../../../src/webhooks/connections/send-connected.ts'
 import { createAddressGuard } from '../../../src/webhooks/sender/address-guard.ts'
 import { createHttpClient } from '../../../src/webhooks/sender/http-client.ts'
-import { type Answer, type ReceivedRequest, startReceiver } from '../../support/receiver.ts'
-import { openWebhooks, paymentEvent } from '../fixture.ts'
+import type { Answer, ReceivedRequest } from '../../support/receiver.ts'
+import { paymentEvent } from '../fixture.ts'
 import { clientOf, movableClock, useWebhooks } from '../harness.ts'
-import { closing, LOOPBACK } from '../sender/raw-receiver.ts'
+import { closing, closingReceiver, LOOPBACK } from '../sender/raw-receiver.ts'
 
 const SECRET = 'cl:ient s3cret'
 const CLIENT = {
-  ...{ clientId: 'in flow', clientSecret: SECRET, scope: 'events', audience: 'shop' },
+  clientId: 'in flow',
+  clientSecret: SECRET,
+  scope: 'events',
+  audience: 'shop',
   credentialsInBody: false,
-}
-
-async function receiver() {
-  const started = await startReceiver()
-  closing.push(started.close)
-  return started
 }
 
 /** Sends to a receiver, with tokens of a server: t1, t2, … */
 async function setUp(more: Partial<OAuth2Client> = {}, tokenAnswer?: Answer) {
   const clock = movableClock()
-  const [peer, server] = [await receiver(), await receiver()]
+  const [peer, server] = [await closingReceiver(), await closingReceiver()]
   let issued = 0
   server.answer(() => {
     issued += 1
@@ -72,7 +69,9 @@ describe('OAuth 2.0 client credentials', () => {
       },
     })
     expect(formOf(request!)).toEqual({
-      ...{ grant_type: 'client_credentials', scope: 'events', audience: 'shop' },
+      grant_type: 'client_credentials',
+      scope: 'events',
+      audience: 'shop',
     })
     clock.advance(500_000)
     await send()
@@ -88,8 +87,10 @@ describe('OAuth 2.0 client credentials', () => {
     const request = await server.next()
     expect(tokenOf(request)).toBeUndefined()
     expect(formOf(request)).toEqual({
-      ...{ grant_type: 'client_credentials', audience: 'shop' },
-      ...{ client_id: 'in flow', client_secret: SECRET },
+      grant_type: 'client_credentials',
+      audience: 'shop',
+      client_id: 'in flow',
+      client_secret: SECRET,
     })
   })
 
@@ -101,6 +102,19 @@ describe('OAuth 2.0 client credentials', () => {
     peer.answer({ status: 401 })
     expect(await send()).toMatchObject({ error: 'responded with 401' })
     expect([peer.requests.length, server.requests.length]).toEqual([4, 3])
+  })
+
+  test('obtain no other token in an attempt that has taken long, as its lease could end', async () => {
+    const { clock, peer, send } = await setUp()
+    peer.answer(() => {
+      clock.advance(8_000)
+      return { status: 401 }
+    })
+    expect(await send()).toMatchObject({ error: 'responded with 401' })
+    expect(peer.requests.map(tokenOf)).toEqual(['Bearer t1'])
+    peer.answer({ status: 200 })
+    expect(await send()).toMatchObject({ status: 200 })
+    expect(tokenOf(peer.requests.at(-1)!)).toBe('Bearer t2')
   })
 
   test('that were changed obtain another token', async () => {
@@ -163,8 +177,7 @@ test('an endpoint with client credentials sends its tokens, and shows no secret'
 })
 
 test('tokens come only from where webhooks may be sent', async () => {
-  const webhooks = openWebhooks(harness.database, { allowHttp: false, allowedCidrs: [] })
-  harness.closing(() => webhooks.stop())
+  const webhooks = harness.idle({ allowHttp: false, allowedCidrs: [] })
   const businessId = await harness.business()
   for (const tokenUrl of ['http://example.com/', 'https://10.0.0.1/']) {
     const value = { ...CLIENT, tokenUrl }

@@ -1,8 +1,9 @@
 import { expect, test } from 'vitest'
 import type { Webhooks } from '../../../src/webhooks/webhooks.ts'
 import type { Receiver } from '../../support/receiver.ts'
+import { waitUntil } from '../../support/wait-for.ts'
 import { openWebhooks, paymentEvent } from '../fixture.ts'
-import { addEndpoint, clientOf, until, useWebhooks } from '../harness.ts'
+import { addEndpoint, clientOf, useWebhooks } from '../harness.ts'
 
 const harness = useWebhooks()
 
@@ -19,13 +20,17 @@ async function pending(endpointId: string) {
 
 /** An endpoint that has just acknowledged a delivery. */
 async function addWarm(webhooks: Webhooks, peer: Receiver, concurrency = 10) {
-  const business = await harness.business()
-  const { id } = await addEndpoint(webhooks, business, peer.url, { concurrency })
-  await harness.publish(paymentEvent(business))
-  webhooks.wake()
-  await peer.next()
-  await harness.allCompleted(id)
-  return { business, id }
+  for (;;) {
+    const business = await harness.business()
+    const { id } = await addEndpoint(webhooks, business, peer.url, { concurrency })
+    await harness.publish(paymentEvent(business))
+    webhooks.wake()
+    await peer.next()
+    await harness.allCompleted(id)
+    const [delivery] = await harness.deliveries(id)
+    // An endpoint that took half a second is slow.
+    if (delivery!.log![0]!.latency_ms < 500) return { business, id, warmed: peer.requests.length }
+  }
 }
 
 test('deliveries to an endpoint that keeps up are created as claimed', async () => {
@@ -45,41 +50,41 @@ test('deliveries to an endpoint that keeps up are created as claimed', async () 
 test('deliveries beyond the limit are due, and another instance claims some', async () => {
   const webhooks = harness.started()
   const peer = await harness.receiver()
-  const { business, id } = await addWarm(webhooks, peer, 50)
+  const { business, id, warmed } = await addWarm(webhooks, peer, 50)
   const counted = Promise.withResolvers<void>()
   peer.answer({ status: 200, after: counted.promise })
   await harness.publish(...Array.from({ length: 30 }, () => paymentEvent(business)))
   // Its limit is three after one success; no more are claimed while those hang.
-  await peer.waitFor((requests) => requests.length === 1 + 3)
+  await peer.waitFor((requests) => requests.length === warmed + 3)
   const rows = await pending(id)
   expect(rows.filter(({ claims }) => claims === 1)).toHaveLength(3)
   expect(rows.filter(({ claims }) => claims === 0)).toHaveLength(27)
 
   harness.started()
-  await peer.waitFor((requests) => requests.length === 1 + 3 + 2)
+  await peer.waitFor((requests) => requests.length === warmed + 3 + 2)
   const ids = new Set(peer.requests.map(({ headers }) => headers['webhook-id']))
-  expect(ids.size).toBe(6)
+  expect(ids.size).toBe(warmed + 5)
   counted.resolve()
 })
 
 test('no deliveries are created as claimed for an endpoint that fails or is disabled', async () => {
   const webhooks = harness.started({ retryScheduleMs: [60_000] })
   const [failing, disabled] = [await harness.receiver(), await harness.receiver()]
-  const { business, id } = await addWarm(webhooks, failing)
+  const { business, id, warmed } = await addWarm(webhooks, failing)
   const other = await addWarm(webhooks, disabled)
   failing.answer({ status: 500 })
   await harness.publish(paymentEvent(business))
-  await until(async () => (await harness.deliveries(id))[1]?.attempts === 1)
+  await waitUntil(async () => (await harness.deliveries(id))[1]?.attempts === 1)
   await clientOf(webhooks).updateEndpoint({ endpointId: other.id, enabled: false })
   const seen = Promise.withResolvers<void>()
   failing.answer({ status: 500, after: seen.promise })
   await harness.publish(paymentEvent(business), paymentEvent(other.business))
-  await failing.waitFor((requests) => requests.length === 3)
+  await failing.waitFor((requests) => requests.length === warmed + 2)
   // It was claimed, but not at its creation.
   expect((await pending(id)).at(-1)).toEqual({ claims: 1, once: false })
   expect(await pending(other.id)).toEqual([{ claims: 0, once: true }])
   seen.resolve()
-  await until(async () => (await harness.deliveries(id))[2]?.attempts === 1)
+  await waitUntil(async () => (await harness.deliveries(id))[2]?.attempts === 1)
 })
 
 test('a process that stops releases them', async () => {
@@ -107,7 +112,7 @@ test('an endpoint with a constant backlog does not delay the retries of others',
   const behind = await addWarm(webhooks, busy, 1)
   const failing = [await harness.receiver(), await harness.receiver()]
   busy.answer({ status: 200, delayMs: 20 })
-  await harness.publish(...Array.from({ length: 500 }, () => paymentEvent(behind.business)))
+  await harness.publish(...Array.from({ length: 3_000 }, () => paymentEvent(behind.business)))
   await busy.waitFor((requests) => requests.length > 2)
   // The retry of the second is due later than that of the first, and both while there is a backlog.
   for (const peer of failing) {

@@ -10,9 +10,8 @@ import {
   type Completion,
   completeAttempts,
 } from '../../../src/webhooks/deliveries/record-attempt.ts'
-import { dispatchEvents } from '../../../src/webhooks/dispatch.ts'
-import { accountEvent, logEvents, openWebhooks, paymentEvent } from '../fixture.ts'
-import { addEndpoint, clientOf, movableClock, useWebhooks } from '../harness.ts'
+import { dispatchNow, logEvents, paymentEvent } from '../fixture.ts'
+import { addEndpoint, useWebhooks } from '../harness.ts'
 
 const harness = useWebhooks()
 const pool = () => harness.database.durablePool
@@ -20,27 +19,15 @@ const pool = () => harness.database.durablePool
 const LEASE_MS = 60_000
 const nowMs = Date.now()
 
-const dispatch = (allotments: Parameters<typeof dispatchEvents>[1]['allotments'] = []) =>
-  dispatchEvents(pool(), {
-    ...{ idPrefix: 'dlv_0000000000000000', eventsMax: 1_000, leaseMs: LEASE_MS },
-    ...{ nowMs, allotments, pausedBeforeMs: 0, recentFrom: 0n },
-  })
-
-/** Webhooks that send nothing, for calls of their rpcs. */
-function idle(options: Parameters<typeof openWebhooks>[1] = {}) {
-  const webhooks = openWebhooks(harness.database, options)
-  harness.closing(() => webhooks.stop())
-  return webhooks
-}
-
 const DEAF = 'http://127.0.0.1:9'
 
 /** A delivery that no process sends yet. @returns the id of its endpoint */
-async function createDelivery(webhooks = idle()): Promise<string> {
+async function createDelivery(webhooks = harness.idle()): Promise<string> {
   const businessId = await harness.business()
   const { id } = await addEndpoint(webhooks, businessId, DEAF)
   await logEvents(harness.database, [paymentEvent(businessId)])
-  expect(await dispatch()).toMatchObject({ deliveries: 1 })
+  const terms = { idPrefix: 'dlv_0000000000000000', leaseMs: LEASE_MS, nowMs }
+  expect(await dispatchNow(pool(), terms)).toMatchObject({ deliveries: 1 })
   return id
 }
 
@@ -63,15 +50,16 @@ async function claimTwice() {
 }
 
 const completionOf = ({ id, position, fence }: Claim, error = ''): Completion => ({
-  ...{
-    id,
-    position,
-    fence,
-    error,
-    state: error === '' ? 'DELIVERED' : 'PENDING',
-    atMs: nowMs + 1_000,
-  },
-  ...{ startedAtMs: nowMs, latencyMs: 5, status: 200, responseBody: '' },
+  id,
+  position,
+  fence,
+  error,
+  state: error === '' ? 'DELIVERED' : 'PENDING',
+  atMs: nowMs + 1_000,
+  startedAtMs: nowMs,
+  latencyMs: 5,
+  status: 200,
+  responseBody: '',
 })
 
 async function rowOf(endpointId: string) {
@@ -124,64 +112,6 @@ test.each(['', 'responded with 500'])(
   },
 )
 
-test('an event is dispatched once, to the endpoints of its business and mode that there were', async () => {
-  const webhooks = idle()
-  const [businessId, otherId] = [await harness.business(), await harness.business()]
-  await logEvents(harness.database, [paymentEvent(businessId)])
-  const own = await addEndpoint(webhooks, businessId, DEAF)
-  const accounts = await addEndpoint(webhooks, businessId, DEAF, { kinds: ['ACCOUNT_CREATED'] })
-  await addEndpoint(webhooks, businessId, DEAF, { live: false })
-  await addEndpoint(webhooks, otherId, DEAF)
-  await logEvents(harness.database, [paymentEvent(businessId), accountEvent(businessId)])
-  expect(await dispatch()).toMatchObject({ events: 3, deliveries: 2 })
-  const { rows } = await pool().query(
-    'select endpoint_id as id, sequence::int from webhook_delivery order by sequence',
-  )
-  expect(rows).toEqual([
-    { id: own.id, sequence: 2 },
-    { id: accounts.id, sequence: 3 },
-  ])
-  expect(await dispatch()).toEqual({ events: 0, deliveries: 0, claimed: [] })
-})
-
-test('an expired secret does not sign, however the delivery was claimed', async () => {
-  const webhooks = idle()
-  const businessId = await harness.business()
-  const { id } = await addEndpoint(webhooks, businessId, DEAF)
-  await clientOf(webhooks).rotateSecret({ endpointId: id })
-  const numbersOf = async () => {
-    await logEvents(harness.database, [paymentEvent(businessId)])
-    const { claimed } = await dispatch([{ endpointId: id, share: 1 }])
-    const asMade = claimed[0]!.secrets.map((secret) => secret.readInt32BE(0))
-    const claimedLater = (await claim(id, nowMs + LEASE_MS))!.secrets.map(({ number }) => number)
-    return [asMade, claimedLater]
-  }
-  const both = [2, 1]
-  expect(await numbersOf()).toEqual([both, both])
-  await pool().query('update webhook_secret set expires_at = $1 where number = 1', [
-    new Date(nowMs),
-  ])
-  expect(await numbersOf()).toEqual([[2], [2]])
-})
-
-test('redelivering, and the end of an endpoint, do not touch an attempt in progress', async () => {
-  const clock = movableClock()
-  const webhooks = idle({ clock })
-  const endpointId = await createDelivery(webhooks)
-  const { id: deliveryId } = (await claim(endpointId, clock.now())) as Claim
-  const before = await rowOf(endpointId)
-  await clientOf(webhooks).redeliver({ deliveryId })
-  expect(await rowOf(endpointId)).toEqual(before)
-  await clientOf(webhooks).deleteEndpoint({ endpointId })
-  expect(await webhooks.retention.run()).toMatchObject({ expired: 0 })
-  clock.advance(LEASE_MS)
-  expect(await webhooks.retention.run()).toMatchObject({ expired: 1 })
-  expect(await rowOf(endpointId)).toMatchObject({
-    state: 'FAILED',
-    failure: 'the endpoint was removed',
-  })
-})
-
 test('a process that released a delivery records no attempt of it', async () => {
   const endpointId = await createDelivery()
   const released = (await claim(endpointId, nowMs)) as Claim
@@ -193,16 +123,6 @@ test('a process that released a delivery records no attempt of it', async () => 
     leased_until: null,
   })
   expect(await claim(endpointId, nowMs)).toMatchObject({ id: released.id, attempts: 0 })
-})
-
-test('a delivery of a deleted endpoint is not claimed', async () => {
-  const endpointId = await createDelivery()
-  const change = (at: string) =>
-    pool().query(`update webhook_endpoint set deleted_at = ${at} where id = $1`, [endpointId])
-  await change('now()')
-  expect(await claim(endpointId, nowMs)).toBeUndefined()
-  await change('null')
-  expect(await claim(endpointId, nowMs)).toBeDefined()
 })
 
 test('a claim whose result is lost is released, and no other claim with it', async () => {

@@ -89,7 +89,9 @@ describe('an endpoint', () => {
   test('may start as many attempts as its limit and its setting allow', () => {
     limiter.allot(endpoints(4, 'ep'), none)
     expect([0, 1, 2].map((waiting) => limiter.wantsMore('ep', waiting))).toEqual([
-      ...[true, true, false],
+      true,
+      true,
+      false,
     ])
     start('ep')
     expect([limiter.mayStart('ep'), limiter.wantsMore('ep', 1)]).toEqual([true, false])

@@ -1,10 +1,10 @@
 import { timestampFromMs } from '@bufbuild/protobuf/wkt'
 import { Webhook } from 'standardwebhooks'
 import { expect, test } from 'vitest'
-import { ENTITIES } from '../../../src/app/entities.ts'
-import { openDatabase } from '../../../src/postgres/orm.ts'
-import { logEvents, openWebhooks, paymentEvent } from '../fixture.ts'
-import { addEndpoint, clientOf, until, useWebhooks } from '../harness.ts'
+import { lockWaits, tampering } from '../../support/database.ts'
+import { waitUntil } from '../../support/wait-for.ts'
+import { logEvents, paymentEvent } from '../fixture.ts'
+import { addEndpoint, clientOf, useWebhooks } from '../harness.ts'
 
 const harness = useWebhooks()
 
@@ -42,52 +42,6 @@ test('an event is delivered by polling without a wake-up', async () => {
   await peer.next()
 })
 
-test('events are dispatched only once by two instances', async () => {
-  const { peer, business, id } = await setUp()
-  harness.started()
-  const events = Array.from({ length: 300 }, () => paymentEvent(business))
-  for (let at = 0; at < events.length; at += 30) {
-    await harness.publish(...events.slice(at, at + 30))
-  }
-  await harness.allCompleted(id)
-  const ids = peer.requests.map((request) => request.headers['webhook-id'])
-  expect(ids.sort()).toEqual(events.map((event) => event.id).sort())
-})
-
-test('an endpoint that hangs does not delay another, even if a hundred hang', async () => {
-  const webhooks = harness.started({ requestTimeoutMs: 60_000 })
-  const hanging = await harness.receiver()
-  hanging.answer('hang')
-  const slow = await Promise.all(Array.from({ length: 100 }, () => harness.business()))
-  for (const business of slow) await addEndpoint(webhooks, business, hanging.url)
-  const { peer, business } = await setUp(webhooks)
-  await harness.publish(...slow.flatMap((each) => [1, 2, 3, 4].map(() => paymentEvent(each))))
-  await hanging.waitFor((requests) => requests.length >= 100)
-  await harness.publish(...Array.from({ length: 50 }, () => paymentEvent(business)))
-  // Their capacity is freed as soon as they count as slow, and not only after their time-out.
-  await peer.waitFor((requests) => requests.length === 50, 50_000)
-})
-
-test('a worker continues after the database dropped its connections', async () => {
-  const own = await openDatabase(harness.url, ENTITIES)
-  harness.closing(own.close)
-  const { peer, business } = await setUp(harness.started({}, own))
-  const { durablePool } = harness.database
-  for (let round = 1; round <= 3; round++) {
-    await durablePool.query(
-      `select pg_terminate_backend(pid) from pg_stat_activity
-         where datname = current_database() and pid <> pg_backend_pid()`,
-    )
-    await until(() =>
-      harness.publish(paymentEvent(business)).then(
-        () => true,
-        () => false,
-      ),
-    )
-    await peer.waitFor((requests) => requests.length >= round)
-  }
-})
-
 test('a delivery shows each attempt: status, latency, error and start of the response body', async () => {
   const { client, peer, business, id } = await setUp(harness.started({ retryScheduleMs: [10, 10] }))
   const responses = [
@@ -102,7 +56,10 @@ test('a delivery shows each attempt: status, latency, error and start of the res
   const { deliveries } = await client.listDeliveries({ eventId: event.id })
   expect(deliveries).toMatchObject([
     {
-      ...{ endpointId: id, eventId: event.id, attemptCount: 3, failure: '' },
+      endpointId: id,
+      eventId: event.id,
+      attemptCount: 3,
+      failure: '',
       latestAttempt: { number: 3, statusCode: 201, responseBody: 'no  thanks', error: '' },
     },
   ])
@@ -118,8 +75,7 @@ test('a delivery shows each attempt: status, latency, error and start of the res
 
 test('recovering continues after a full page of which a delivery is claimed meanwhile', async () => {
   const { durablePool } = harness.database
-  const webhooks = openWebhooks(harness.database)
-  harness.closing(() => webhooks.stop())
+  const webhooks = harness.idle()
   const { id } = await addEndpoint(webhooks, await harness.business(), 'http://127.0.0.1:1')
   const waiting = 5_010
   await durablePool.query(
@@ -136,17 +92,14 @@ test('recovering continues after a full page of which a delivery is claimed mean
     "update webhook_delivery set leased_until = now() + interval '1 hour' where id = 'dlv_1'",
   )
   const recovering = clientOf(webhooks).recover({ endpointId: id, since: timestampFromMs(0) })
-  const blocked = `select from pg_stat_activity
-      where datname = current_database() and wait_event_type = 'Lock'`
-  await until(async () => (await durablePool.query(blocked)).rowCount === 1)
+  await waitUntil(async () => (await lockWaits(durablePool)) === 1)
   await claim.query('commit')
   claim.release()
   expect(await recovering).toMatchObject({ recovered: BigInt(waiting - 1) })
 })
 
 test('recovering neither sends nor counts again what was attempted since it began', async () => {
-  const webhooks = openWebhooks(harness.database)
-  harness.closing(() => webhooks.stop())
+  const webhooks = harness.idle()
   const { id } = await addEndpoint(webhooks, await harness.business(), 'http://127.0.0.1:1')
   await harness.database.durablePool.query(
     `insert into webhook_delivery (id, endpoint_id, position, state, attempts, due_at, claims,
@@ -160,4 +113,53 @@ test('recovering neither sends nor counts again what was attempted since it bega
   expect(await clientOf(webhooks).recover({ endpointId: id, since })).toMatchObject({
     recovered: 1n,
   })
+})
+
+test('what callers read and change waits for no connection of those who send', async () => {
+  const { relaxedPool } = harness.database
+  const webhooks = harness.idle()
+  const businessId = await harness.business()
+  const { id: endpointId } = await addEndpoint(webhooks, businessId, 'http://127.0.0.1:1', {
+    options: { ordered: true },
+  })
+  await harness.database.durablePool.query(
+    `insert into webhook_delivery (id, endpoint_id, position, state, attempts, due_at, claims,
+          created_at)
+        select 'dlv_held' || n, $1, 7000 + n, 'PENDING', 1, now() + interval '1 day', 0, now()
+        from generate_series(1, 2) n`,
+    [endpointId],
+  )
+  const { options } = relaxedPool
+  const held = await Promise.all(Array.from({ length: options.max! }, () => relaxedPool.connect()))
+  harness.closing(async () => {
+    for (const each of held) each.release()
+  })
+  const client = clientOf(webhooks)
+  expect((await client.listDeliveries({ endpointId })).deliveries).toHaveLength(2)
+  const deliveryId = 'dlv_held1'
+  expect((await client.getDelivery({ deliveryId })).delivery?.id).toBe(deliveryId)
+  expect((await client.getEndpointStatistics({ businessId })).statistics).toHaveLength(1)
+  expect((await client.listEndpoints({ businessId })).endpoints).toHaveLength(1)
+  await client.skipDelivery({ deliveryId })
+  // The delivery has no event, so it cannot be sent again.
+  await expect(client.redeliver({ deliveryId })).rejects.toThrow(/has expired/)
+  const since = timestampFromMs(0)
+  expect((await client.recover({ endpointId, since })).recovered).toBe(1n)
+  await addEndpoint(webhooks, businessId, 'http://127.0.0.1:2')
+})
+
+test('an event whose content was deleted before its place in the log is not sent again', async () => {
+  const { durablePool } = harness.database
+  const webhooks = harness.started()
+  const peer = await harness.receiver()
+  const business = await harness.business()
+  const { id } = await addEndpoint(webhooks, business, peer.url)
+  await harness.publish(paymentEvent(business))
+  await harness.allCompleted(id)
+  await tampering(durablePool, async (client) => {
+    await client.query('delete from outbox where business_id = $1', [business])
+  })
+  const [delivery] = await harness.deliveries(id)
+  const again = clientOf(webhooks).redeliver({ deliveryId: delivery!.id })
+  await expect(again).rejects.toThrow(/has expired/)
 })

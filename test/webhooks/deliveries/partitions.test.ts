@@ -7,7 +7,7 @@ import {
   releaseClaims,
 } from '../../../src/webhooks/deliveries/claim-deliveries.ts'
 import { completeAttempts } from '../../../src/webhooks/deliveries/record-attempt.ts'
-import { nodesOf, type PlanNode } from '../../postgres/explained-database.ts'
+import type { PlanNode } from '../../postgres/explained-database.ts'
 import { explain } from '../../support/explained-client.ts'
 import { useWebhooks } from '../harness.ts'
 
@@ -41,9 +41,8 @@ async function seed(from: bigint, oldPending: boolean): Promise<void> {
   await durablePool.query('vacuum analyze webhook_delivery')
 }
 
-const opened = (plans: readonly PlanNode[]) =>
-  plans
-    .flatMap((plan) => [...nodesOf(plan)])
+const opened = (nodes: readonly PlanNode[]) =>
+  nodes
     .filter((node) => node['Relation Name']?.startsWith('webhook_delivery'))
     .filter((node) => node['Actual Loops'] > 0)
 
@@ -68,13 +67,6 @@ async function takeTurn(pool: Pool, nowMs: number, pendingFrom: bigint): Promise
   return lost.length
 }
 
-async function lastPosition(): Promise<bigint> {
-  const { rows } = await harness.database.durablePool.query(
-    'select coalesce(max(position), 0) as last from event_log',
-  )
-  return BigInt(rows[0].last)
-}
-
 test.each([
   ['the last alone', false, 1],
   ['the first and the last', true, PARTITIONS],
@@ -83,17 +75,17 @@ test.each([
   async (_name, oldPending, partitions) => {
     const { durablePool } = harness.database
     await harness.cut()
-    const from = (await lastPosition()) + 1n
+    const from = (await harness.lastPosition()) + 1n
     for (let i = 1; i < PARTITIONS; i++) await harness.cut(BigInt(i * WIDTH))
     await seed(from, oldPending)
     const pendingFrom = await createPendingFrom(durablePool, 0)(Date.now())
     expect(pendingFrom).toBe(oldPending ? from : from + BigInt((PARTITIONS - 1) * WIDTH))
     const nowMs = Date.now()
-    const plans = await explain(harness.url, async (one) => {
+    const nodes = await explain(harness.url, async (one) => {
       for (let i = 0; i < REPEATS; i++)
         expect(await takeTurn(one, nowMs + i, pendingFrom)).toBe(ENDPOINTS)
     })
-    const scans = opened(plans).filter((node) => node['Node Type'] !== 'ModifyTable')
+    const scans = opened(nodes).filter((node) => node['Node Type'] !== 'ModifyTable')
     expect(scans.filter((node) => !/^Index/.test(node['Node Type']))).toEqual([])
     expect(new Set(scans.map((node) => node['Relation Name'])).size).toBe(partitions)
   },

@@ -1,12 +1,11 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { DAY_MS } from '../../../src/core/durations.ts'
 import {
   parseRetryAfter,
   RETRY_SCHEDULE_MS,
   retryDelayMs,
 } from '../../../src/webhooks/deliveries/retry.ts'
-
-const DAY_MS = 86_400_000
 
 test('waits follow the schedule within 20 %', () => {
   fc.assert(

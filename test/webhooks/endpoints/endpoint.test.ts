@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { HOUR_MS } from '../../../src/core/durations.ts'
 import { judge } from '../../../src/webhooks/endpoints/endpoint.ts'
 
-const HOUR_MS = 3_600_000
 const NOW_MS = Date.UTC(2026, 10, 20)
 const ago = (hours: number | null) => (hours === null ? null : NOW_MS - hours * HOUR_MS)
 

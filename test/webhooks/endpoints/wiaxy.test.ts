@@ -28,7 +28,11 @@ async function setUp(endpoint: Parameters<typeof addEndpoint>[3] = {}) {
   const business = await harness.business()
   const added = await addEndpoint(webhooks, business, peer.url, { ...WIAXY, ...endpoint })
   return {
-    ...{ client, business, peer, endpointId: added.id, secret: added.secret },
+    client,
+    business,
+    peer,
+    endpointId: added.id,
+    secret: added.secret,
     next: async () => {
       await harness.publish(paymentEvent(business))
       return peer.next()
@@ -50,8 +54,13 @@ test('a text that was imported is not returned; one that was generated is, once'
   expect(created.secret).toMatch(/^[0-9a-f]{48}$/)
   const { endpoints } = await client.listEndpoints({ businessId: business })
   expect(endpoints.find(({ id }) => id === endpointId)).toMatchObject({
-    ...{ profile: EndpointProfile.WIAXY, kinds: ['PAYMENT_NOTIFICATION'], wiaxyHeaders: false },
-    ...{ secrets: [{ next: false }], legacySignature: 0, eventName: '', payerAsArray: false },
+    profile: EndpointProfile.WIAXY,
+    kinds: ['PAYMENT_NOTIFICATION'],
+    wiaxyHeaders: false,
+    secrets: [{ next: false }],
+    legacySignature: 0,
+    eventName: '',
+    payerAsArray: false,
   })
   expect(JSON.stringify(endpoints, (_, value) => `${value}`)).not.toContain(TEXT)
 })
@@ -137,7 +146,8 @@ test('format and kinds can be changed, and the next request has them', async () 
   expect(first.headers['x-wiaxy-signature']).toBeUndefined()
   const change = { eventName: '', payerAsArray: false, allKinds: true }
   const { endpoint } = await client.updateEndpoint({
-    ...{ endpointId, ...change },
+    endpointId,
+    ...change,
     legacySignature: LegacySignature.HMAC_BODY,
   })
   expect(endpoint).toMatchObject({ kinds: ['PAYMENT_NOTIFICATION'], eventName: '' })
@@ -165,7 +175,8 @@ test('format and kinds can be changed, and the next request has them', async () 
 
 test('an endpoint that was created before there were profiles keeps the headers of both', async () => {
   const { client, business, endpointId, secret, next } = await setUp({
-    ...{ profile: EndpointProfile.STANDARD, textSecret: '' },
+    profile: EndpointProfile.STANDARD,
+    textSecret: '',
   })
   expect((await next()).headers).not.toHaveProperty('x-wiaxy-timestamp')
   await harness.database.durablePool.query(

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { readConfig } from '../../../src/config/config.ts'
 import { createToEventBody, encodeEventBody } from '../../../src/webhooks/sender/body.ts'
-import { accountEvent, paymentEvent, type TestEvent, timeText } from '../fixture.ts'
+import { paymentEvent, type TestEvent, timeText } from '../fixture.ts'
 
 const toEventBody = createToEventBody(timeText, readConfig({}).bankNames)
 
@@ -35,29 +35,6 @@ test('the body of a payment matches the documented format exactly', () => {
       '"bank_code":"000013","bank_name":"GTBank"},' +
       `"event_id":"${event.id}","sequence":42,"live":true,"epoch":1}}`,
   )
-})
-
-test('the body of an account has no payment fields', () => {
-  const event = accountEvent('biz_1')
-  const { data } = JSON.parse(encodeEventBody(toEventBody(entryOf(event))))
-  expect(Object.keys(data)).toEqual([
-    'type',
-    'reference',
-    'merchant_reference',
-    'status',
-    'created_at',
-    'account',
-    'event_id',
-    'sequence',
-    'live',
-    'epoch',
-  ])
-  expect(data).toMatchObject({
-    type: 'RESERVED_ACCOUNT',
-    status: 'ACTIVE',
-    created_at: '2026-11-20 10:00:00',
-    account: { bank_id: 'SAFEHAVEN', bank_name: 'Safe Haven Microfinance Bank' },
-  })
 })
 
 test.each([

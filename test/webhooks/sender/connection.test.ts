@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
-import { startReceiver } from '../../support/receiver.ts'
-import { until } from '../fixture.ts'
-import { makeCertificate, type TestCertificate } from './certificate.ts'
-import { closing, httpClient, LOOPBACK, OK, receiver, responding } from './raw-receiver.ts'
+import { DAY_MS } from '../../../src/core/durations.ts'
+import { makeCertificate } from '../../support/certificate.ts'
+import { waitUntil } from '../../support/wait-for.ts'
+import { closingReceiver, httpClient, LOOPBACK, OK, receiver, responding } from './raw-receiver.ts'
 
 test('a request has the exact expected bytes, in one piece', async () => {
   const peer = await responding()
@@ -82,7 +82,7 @@ test('after a change of URL, old connections close once their requests have fini
   const peer = await responding()
   const { postTo } = httpClient()
   const before = postTo('ep_1', slow.url)
-  await until(async () => slow.all[0]?.text())
+  await waitUntil(async () => slow.all[0]?.text())
   expect((await postTo('ep_1', peer.url)).status).toBe(200)
   slow.all[0]!.socket.write(OK)
   expect((await before).status).toBe(200)
@@ -105,7 +105,7 @@ describe('a response', () => {
     const peer = await receiver(({ socket }) => socket.write('HTTP/1.1 200 OK\r\n'))
     const { post, close } = httpClient()
     const pending = post(peer.url, {}, '1')
-    const [accepted] = await until(async () => (peer.all.length > 0 ? peer.all : undefined))
+    const [accepted] = await waitUntil(async () => (peer.all.length > 0 ? peer.all : undefined))
     await accepted!.requests(1)
     await close()
     expect(await pending).toMatchObject({ status: undefined, error: 'the service stopped' })
@@ -115,29 +115,22 @@ describe('a response', () => {
   })
 })
 
-const DAY_MS = 86_400_000
+const EXPIRED_MS = Date.UTC(2026, 0, 31, 12)
+const EARLY_MS = Date.UTC(2126, 0, 31, 12)
 
-/** Posts to an https receiver with the certificate. */
-async function postTo(certificate: TestCertificate) {
-  const receiver = await startReceiver(certificate)
-  closing.push(receiver.close)
-  const { error } = await httpClient({ allowHttp: false }).post(receiver.url, {}, '{}')
-  return { error, requests: receiver.requests.length }
-}
-
-test('a self-signed certificate is refused, and nothing is sent', async () => {
-  const outcome = await postTo(makeCertificate())
-  expect(outcome).toEqual({ error: 'TLS certificate is self-signed', requests: 0 })
-})
-
-test('a certificate that has expired is refused, and the error says when', async () => {
-  const toMs = Date.UTC(2026, 0, 31, 12)
-  const outcome = await postTo(makeCertificate({ fromMs: toMs - DAY_MS, toMs }))
-  expect(outcome).toEqual({ error: 'TLS certificate expired on 2026-01-31', requests: 0 })
-})
-
-test('a certificate that is not valid yet is refused, and the error says when it is', async () => {
-  const fromMs = Date.UTC(2126, 0, 31, 12)
-  const outcome = await postTo(makeCertificate({ fromMs, toMs: fromMs + DAY_MS }))
-  expect(outcome).toEqual({ error: 'TLS certificate not valid before 2126-01-31', requests: 0 })
-})
+test.each([
+  ['is self-signed', {}, 'is self-signed'],
+  ['has expired', { fromMs: EXPIRED_MS - DAY_MS, toMs: EXPIRED_MS }, 'expired on 2026-01-31'],
+  [
+    'is not valid yet',
+    { fromMs: EARLY_MS, toMs: EARLY_MS + DAY_MS },
+    'not valid before 2126-01-31',
+  ],
+])(
+  'a certificate that %s is refused with the reason, and nothing is sent',
+  async (_, options, text) => {
+    const peer = await closingReceiver(makeCertificate(options))
+    const { error } = await httpClient({ allowHttp: false }).post(peer.url, {}, '{}')
+    expect([error, peer.requests]).toEqual([`TLS certificate ${text}`, []])
+  },
+)

@@ -1,7 +1,8 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
-import type { AddressInfo, Socket } from 'node:net'
-import { makeCertificate } from './certificate.ts'
+import type { Socket } from 'node:net'
+import { makeCertificate } from '../../support/certificate.ts'
+import { listen } from '../../support/listen.ts'
 
 /** A receiver that misbehaves until it heals. */
 export interface HostileReceiver {
@@ -80,12 +81,12 @@ async function start(
     socket.once('close', () => sockets.delete(socket))
   })
   server.on('tlsClientError', () => undefined)
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const port = await listen(server)
   const cut = () => {
     for (const socket of sockets) socket.destroy()
   }
   return {
-    url: `${scheme}://127.0.0.1:${(server.address() as AddressInfo).port}/`,
+    url: `${scheme}://127.0.0.1:${port}/`,
     get requests() {
       return requests
     },

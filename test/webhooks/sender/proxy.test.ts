@@ -1,20 +1,13 @@
 import { describe, expect, test } from 'vitest'
 import { NameError, type Resolve } from '../../../src/core/addresses.ts'
+import { makeCertificate } from '../../support/certificate.ts'
 import { startEgressProxy } from '../../support/egress-proxy.ts'
-import { startReceiver } from '../../support/receiver.ts'
-import { makeCertificate } from './certificate.ts'
-import { closing, httpClient, LOOPBACK } from './raw-receiver.ts'
+import { closing, closingReceiver, httpClient, LOOPBACK } from './raw-receiver.ts'
 
 async function proxy(refusal?: Parameters<typeof startEgressProxy>[0]) {
   const started = await startEgressProxy(refusal)
   closing.push(started.close)
   return started
-}
-
-async function receiver(certificate?: Parameters<typeof startReceiver>[0]) {
-  const started = await startReceiver(certificate)
-  closing.push(started.close)
-  return { ...started, port: new URL(started.url).port }
 }
 
 /** Resolves these names, and the proxy's own. */
@@ -27,15 +20,16 @@ const knows =
     return [{ address, family: 4 }]
   }
 
+/** A client that posts through a proxy, and knows no name but that of the proxy. */
+const through = (
+  { port }: { readonly port: number },
+  more: Parameters<typeof httpClient>[0] = {},
+) => httpClient({ proxyUrl: `http://proxy.internal:${port}`, resolve: knows({}), ...more })
+
 describe('with an egress proxy', () => {
   test('requests go through it by host name, on connections that are reused', async () => {
-    const [egress, peer] = [await proxy(), await receiver()]
-    const { post } = httpClient({
-      proxyUrl: `http://proxy.internal:${egress.port}`,
-      resolve: knows({}),
-      cidrs: [],
-      concurrency: 1,
-    })
+    const [egress, peer] = [await proxy(), await closingReceiver()]
+    const { post } = through(egress, { cidrs: [], concurrency: 1 })
     const url = `http://receiver.example:${peer.port}/hook?a=b`
     for (let i = 0; i < 3; i++)
       expect((await post(url, { 'webhook-id': `${i}` }, '1')).status).toBe(200)
@@ -47,10 +41,9 @@ describe('with an egress proxy', () => {
   })
 
   test('its user and password are sent to it, and not to the receiver', async () => {
-    const [egress, peer] = [await proxy(), await receiver()]
-    const { post } = httpClient({
+    const [egress, peer] = [await proxy(), await closingReceiver()]
+    const { post } = through(egress, {
       proxyUrl: `http://us%40er:p%3Ass@proxy.internal:${egress.port}`,
-      resolve: knows({}),
     })
     expect((await post(`http://receiver.example:${peer.port}/`, {}, '1')).status).toBe(200)
     const credentials = Buffer.from('us@er:p:ss').toString('base64')
@@ -59,20 +52,16 @@ describe('with an egress proxy', () => {
   })
 
   test('TLS is end to end with the receiver, whose certificate is verified', async () => {
-    const [egress, peer] = [await proxy(), await receiver(makeCertificate())]
-    const { post } = httpClient({
-      proxyUrl: `http://proxy.internal:${egress.port}`,
-      resolve: knows({}),
-    })
+    const [egress, peer] = [await proxy(), await closingReceiver(makeCertificate())]
+    const { post } = through(egress)
     const { error } = await post(`https://receiver.example:${peer.port}/`, {}, '1')
     expect([error, peer.requests]).toEqual(['TLS certificate is self-signed', []])
     expect(egress.targets).toEqual([`receiver.example:${peer.port}`])
   })
 
   test('URLs known here to be internal are refused before the proxy', async () => {
-    const [egress, peer] = [await proxy(), await receiver()]
-    const { post } = httpClient({
-      proxyUrl: `http://proxy.internal:${egress.port}`,
+    const [egress, peer] = [await proxy(), await closingReceiver()]
+    const { post } = through(egress, {
       resolve: knows({ 'inside.example': '10.0.0.1', 'outside.example': '192.0.43.8' }),
       cidrs: [],
     })
@@ -96,9 +85,8 @@ describe('with an egress proxy', () => {
 
   test('its refusals are reported, and its password is not', async () => {
     const egress = await proxy((target) => (target.startsWith('refused') ? 403 : 407))
-    const { post, close } = httpClient({
+    const { post, close } = through(egress, {
       proxyUrl: `http://user:hidden@proxy.internal:${egress.port}`,
-      resolve: knows({}),
     })
     const errors = [
       (await post('http://refused.example/', {}, '1')).error,
@@ -117,15 +105,14 @@ describe('with an egress proxy', () => {
   })
 
   test('a receiver that it cannot reach delays no other', async () => {
-    const peer = await receiver()
+    const peer = await closingReceiver()
     const egress = await proxy((target) => (target.startsWith('hangs') ? 'hangs' : undefined))
-    const { post } = httpClient({
-      proxyUrl: `http://proxy.internal:${egress.port}`,
-      resolve: knows({}),
-      timeoutMs: 1_000,
-    })
+    const { post, close } = through(egress)
     const hanging = Array.from({ length: 20 }, () => post('http://hangs.example/', {}, '1'))
     expect((await post(`http://receiver.example:${peer.port}/`, {}, '1')).status).toBe(200)
-    for (const { error } of await Promise.all(hanging)) expect(error).toBe('timed out after 1 s')
+    await close()
+    // On a busy machine they end by themselves before.
+    const ends = ['the service stopped', 'the egress proxy does not respond']
+    for (const { error } of await Promise.all(hanging)) expect(error).toBeOneOf(ends)
   })
 })

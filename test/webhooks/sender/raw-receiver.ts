@@ -1,8 +1,10 @@
-import { type AddressInfo, createServer, type Socket } from 'node:net'
+import { createServer, type Socket } from 'node:net'
 import { afterEach } from 'vitest'
 import type { Resolve } from '../../../src/core/addresses.ts'
 import { createAddressGuard } from '../../../src/webhooks/sender/address-guard.ts'
 import { createHttpClient } from '../../../src/webhooks/sender/http-client.ts'
+import { listen } from '../../support/listen.ts'
+import { startReceiver } from '../../support/receiver.ts'
 
 export const OK = 'HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok'
 
@@ -44,6 +46,13 @@ export function httpClient(settings: ClientSettings = {}) {
   }
 }
 
+/** A receiver that is closed after the test. @param certificate absent: without TLS */
+export async function closingReceiver(certificate?: Parameters<typeof startReceiver>[0]) {
+  const started = await startReceiver(certificate)
+  closing.push(started.close)
+  return { ...started, port: new URL(started.url).port }
+}
+
 /** A connection that the receiver has accepted. */
 interface Accepted {
   readonly socket: Socket
@@ -83,7 +92,7 @@ export async function receiver(onConnection: (accepted: Accepted, index: number)
     all.push(accepted)
     onConnection(accepted, all.length - 1)
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const port = await listen(server)
   closing.push(
     () =>
       new Promise((resolve) => {
@@ -91,7 +100,6 @@ export async function receiver(onConnection: (accepted: Accepted, index: number)
         for (const { socket } of all) socket.destroy()
       }),
   )
-  const { port } = server.address() as AddressInfo
   return { url: `http://127.0.0.1:${port}/`, port, all }
 }
 

@@ -1,10 +1,10 @@
-import pino from 'pino'
 import { expect, test } from 'vitest'
 import { readConfig } from '../../../src/config/config.ts'
 import { STANDARD_FORMAT } from '../../../src/webhooks/endpoints/request-format.ts'
 import type { HttpClient, Outcome } from '../../../src/webhooks/sender/http-client.ts'
 import { createSender } from '../../../src/webhooks/sender/send-delivery.ts'
 import { encryptSecret, newSecret, signedHeaders } from '../../../src/webhooks/sender/sign.ts'
+import { captureLog } from '../../support/captured-log.ts'
 import { createTestRuntime } from '../../support/runtime.ts'
 import { encrypter, paymentEvent, timeText } from '../fixture.ts'
 
@@ -15,9 +15,9 @@ type Sent = { readonly body: string; readonly headers: Readonly<Record<string, s
 /** Sends events to one endpoint, whose secret is encrypted for it unless stated otherwise. */
 function setUp() {
   const sent: Sent[] = []
-  const logged: { msg: string; delivery: string; err: object }[] = []
-  const log = pino({ level: 'error' }, { write: (line) => void logged.push(JSON.parse(line)) })
+  const { log, lines: logged } = captureLog('error')
   const httpClient: HttpClient = {
+    timeoutMs: 15_000,
     async post(_url, headers, body) {
       sent.push({ body: body.toString(), headers })
       return ACKNOWLEDGED
@@ -25,7 +25,9 @@ function setUp() {
     close: async () => undefined,
   }
   const send = createSender(createTestRuntime({}, { log }), {
-    ...{ encrypter, timeText, httpClient },
+    encrypter,
+    timeText,
+    httpClient,
     bankNames: readConfig({}).bankNames,
     loadConnection: async () => undefined,
   })
@@ -101,7 +103,7 @@ test('a request that cannot be built is a failed attempt, is logged and is not s
   expect(logged).toHaveLength(3)
   for (const entry of logged) {
     expect(entry).toMatchObject({ msg: 'webhook request could not be built', err: {} })
-    expect(entry.delivery).toMatch(/^dlv_/)
+    expect(entry['delivery']).toMatch(/^dlv_/)
   }
   expect(sent).toEqual([])
 })

@@ -217,7 +217,8 @@ export type ShowNotificationResponse = Message<"inflow.notification.v1.ShowNotif
   notification?: Notification | undefined;
 
   /**
-   * The body as received, without its headers, which have the bank's credentials.
+   * The body as received, without its headers, which have the bank's credentials. If reconciliation held a payment that
+   * the bank listed, that payment as JSON.
    *
    * @generated from field: string body = 2;
    */

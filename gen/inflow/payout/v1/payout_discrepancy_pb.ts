@@ -24,7 +24,8 @@ export const file_inflow_payout_v1_payout_discrepancy: GenFile = /*@__PURE__*/
  */
 export type OutgoingLine = Message<"inflow.payout.v1.OutgoingLine"> & {
   /**
-   * Our reference at the bank: the bank_reference of a payout; at most 64 characters. Empty: the session id names it.
+   * Our reference at the bank: the bank_reference of a payout; at most 64 characters. Empty: the session id identifies
+   * the transfer.
    *
    * @generated from field: string reference = 1;
    */
@@ -45,21 +46,21 @@ export type OutgoingLine = Message<"inflow.payout.v1.OutgoingLine"> & {
   amountMinor: bigint;
 
   /**
-   * The account of the beneficiary, at most 40 characters; empty or shortened: it is not compared.
+   * The account of the beneficiary, at most 40 characters; an empty or shortened account is not compared.
    *
    * @generated from field: string account_number = 4;
    */
   accountNumber: string;
 
   /**
-   * When the bank made it; absent: unknown.
+   * When the bank made the transfer; absent: unknown.
    *
    * @generated from field: google.protobuf.Timestamp at = 5;
    */
   at?: Timestamp | undefined;
 
   /**
-   * Where it stands.
+   * The state of the transfer at the bank.
    *
    * @generated from field: inflow.payout.v1.OutgoingState state = 6;
    */
@@ -74,8 +75,8 @@ export const OutgoingLineSchema: GenMessage<OutgoingLine> = /*@__PURE__*/
   messageDesc(file_inflow_payout_v1_payout_discrepancy, 0);
 
 /**
- * A difference between what a bank sent out and the payouts. It is stored once, and waits until an operator resolves
- * it.
+ * A difference between the transfers of a bank and the payouts. It is stored once, and stays unresolved until an operator
+ * resolves it.
  *
  * @generated from message inflow.payout.v1.PayoutDiscrepancy
  */
@@ -88,7 +89,7 @@ export type PayoutDiscrepancy = Message<"inflow.payout.v1.PayoutDiscrepancy"> & 
   id: string;
 
   /**
-   * What differs.
+   * The kind of difference.
    *
    * @generated from field: inflow.payout.v1.PayoutDiscrepancyKind kind = 2;
    */
@@ -137,7 +138,7 @@ export type PayoutDiscrepancy = Message<"inflow.payout.v1.PayoutDiscrepancy"> & 
   businessId: string;
 
   /**
-   * The amount of the line, in kobo; of what is missing at the bank, that of the payout.
+   * The amount of the line, in kobo; for MISSING_AT_BANK, the amount of the payout.
    *
    * @generated from field: int64 amount_minor = 9;
    */
@@ -151,7 +152,7 @@ export type PayoutDiscrepancy = Message<"inflow.payout.v1.PayoutDiscrepancy"> & 
   accountNumber: string;
 
   /**
-   * What is known, in one sentence.
+   * The known facts, in a sentence.
    *
    * @generated from field: string text = 11;
    */
@@ -165,7 +166,7 @@ export type PayoutDiscrepancy = Message<"inflow.payout.v1.PayoutDiscrepancy"> & 
   foundAt?: Timestamp | undefined;
 
   /**
-   * When it was resolved; absent: it waits.
+   * When it was resolved; absent: it is unresolved.
    *
    * @generated from field: google.protobuf.Timestamp resolved_at = 13;
    */
@@ -194,7 +195,7 @@ export const PayoutDiscrepancySchema: GenMessage<PayoutDiscrepancy> = /*@__PURE_
   messageDesc(file_inflow_payout_v1_payout_discrepancy, 1);
 
 /**
- * Where an outgoing transfer stands at its bank.
+ * The state of an outgoing transfer at its bank.
  *
  * @generated from enum inflow.payout.v1.OutgoingState
  */
@@ -236,7 +237,7 @@ export const OutgoingState = {
 } as const;
 
 /**
- * Where an outgoing transfer stands at its bank.
+ * The state of an outgoing transfer at its bank.
  *
  * @generated from enum inflow.payout.v1.OutgoingState
  */
@@ -249,7 +250,7 @@ export const OutgoingStateSchema: GenEnum<OutgoingState> = /*@__PURE__*/
   enumDesc(file_inflow_payout_v1_payout_discrepancy, 0);
 
 /**
- * What differs.
+ * The kind of difference.
  *
  * @generated from enum inflow.payout.v1.PayoutDiscrepancyKind
  */
@@ -262,14 +263,14 @@ export const PayoutDiscrepancyKind = {
   UNSPECIFIED: 0,
 
   /**
-   * The payout is paid here, and the bank does not show it.
+   * The payout is paid here, but the bank does not show it.
    *
    * @generated from enum value: PAYOUT_DISCREPANCY_KIND_MISSING_AT_BANK = 1;
    */
   MISSING_AT_BANK: 1,
 
   /**
-   * The bank sent out money, and no payout has its reference.
+   * The bank sent out money, but no payout has the reference of the transfer.
    *
    * @generated from enum value: PAYOUT_DISCREPANCY_KIND_MISSING_HERE = 2;
    */
@@ -283,7 +284,7 @@ export const PayoutDiscrepancyKind = {
   MISMATCHED: 3,
 
   /**
-   * The bank shows two transfers for the payout.
+   * The bank shows several transfers for the payout.
    *
    * @generated from enum value: PAYOUT_DISCREPANCY_KIND_PAID_TWICE = 4;
    */
@@ -291,7 +292,7 @@ export const PayoutDiscrepancyKind = {
 } as const;
 
 /**
- * What differs.
+ * The kind of difference.
  *
  * @generated from enum inflow.payout.v1.PayoutDiscrepancyKind
  */

@@ -2,7 +2,7 @@
 // @generated from file inflow/payout/v1/payout.proto (package inflow.payout.v1, syntax proto3)
 /* eslint-disable */
 
-// Money out: transfers from the balance of a business to a bank account.
+// Payouts: transfers from the balance of a business to a bank account.
 
 import type { GenEnum, GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
@@ -21,7 +21,7 @@ export const file_inflow_payout_v1_payout: GenFile = /*@__PURE__*/
 
 /**
  * One payout: an amount that leaves the balance of a business for a bank account. Its amount, fee and duty are
- * reserved when it is requested. It has one reference at the bank for life, so it is never paid twice.
+ * reserved when it is requested. Its reference at the bank never changes, so it is never paid twice.
  *
  * @generated from message inflow.payout.v1.Payout
  */
@@ -34,7 +34,7 @@ export type Payout = Message<"inflow.payout.v1.Payout"> & {
   id: string;
 
   /**
-   * The business whose money it is; empty: it returns an unmatched payment, which belongs to none.
+   * The business whose money it is; empty: the payout returns an unmatched payment, which belongs to no business.
    *
    * @generated from field: string business_id = 2;
    */
@@ -55,14 +55,14 @@ export type Payout = Message<"inflow.payout.v1.Payout"> & {
   reference: string;
 
   /**
-   * What it is for.
+   * The purpose.
    *
    * @generated from field: inflow.payout.v1.PayoutPurpose purpose = 5;
    */
   purpose: PayoutPurpose;
 
   /**
-   * Where it stands.
+   * The status.
    *
    * @generated from field: inflow.payout.v1.PayoutStatus status = 6;
    */
@@ -76,14 +76,14 @@ export type Payout = Message<"inflow.payout.v1.Payout"> & {
   amountMinor: bigint;
 
   /**
-   * The fee, in kobo; charged once it is paid.
+   * The fee, in kobo; charged once the payout is paid.
    *
    * @generated from field: int64 fee_minor = 8;
    */
   feeMinor: bigint;
 
   /**
-   * Stamp duty, in kobo; charged once it is paid.
+   * Stamp duty, in kobo; charged once the payout is paid.
    *
    * @generated from field: int64 duty_minor = 9;
    */
@@ -97,7 +97,7 @@ export type Payout = Message<"inflow.payout.v1.Payout"> & {
   currency: string;
 
   /**
-   * Who gets it.
+   * The beneficiary.
    *
    * @generated from field: inflow.payout.v1.Beneficiary beneficiary = 11;
    */
@@ -111,50 +111,51 @@ export type Payout = Message<"inflow.payout.v1.Payout"> & {
   narration: string;
 
   /**
-   * The bank that sends it; unspecified until it is sent.
+   * The bank that sends the payout; unspecified until it is sent.
    *
    * @generated from field: inflow.type.v1.Bank bank = 13;
    */
   bank: Bank;
 
   /**
-   * Our reference at that bank, the same for life.
+   * Our reference at that bank; it never changes.
    *
    * @generated from field: string bank_reference = 14;
    */
   bankReference: string;
 
   /**
-   * Why that bank sends it.
+   * Why that bank was chosen.
    *
    * @generated from field: string routing = 15;
    */
   routing: string;
 
   /**
-   * The interbank session id, once it is paid and the bank states it.
+   * The interbank session id, once the payout is paid and the bank states it.
    *
    * @generated from field: string session_id = 16;
    */
   sessionId: string;
 
   /**
-   * Why it failed, as a stable code such as "insufficient_float", "beneficiary_rejected", "bank_rejected",
-   * "name_mismatch" or "operator"; empty: it did not fail.
+   * Why it failed, as a stable code such as "insufficient_float", "beneficiary_rejected", "bank_rejected" or "operator".
+   * In manual review: "not_found_at_bank" if the bank states that it never saw it. Otherwise empty.
    *
    * @generated from field: string failure_reason = 17;
    */
   failureReason: string;
 
   /**
-   * What is known of it, in a sentence.
+   * The known facts, in a sentence.
    *
    * @generated from field: string detail = 18;
    */
   detail: string;
 
   /**
-   * Who requested it: a token, user or key.
+   * Who requested it: a token, user or key. A caller who is restricted to businesses sees "operator" for other tokens
+   * and users, here and below, and no notes of theirs.
    *
    * @generated from field: string requested_by = 19;
    */
@@ -196,56 +197,56 @@ export type Payout = Message<"inflow.payout.v1.Payout"> & {
   expiresAt?: Timestamp | undefined;
 
   /**
-   * When it is sent or asked about next; absent: never.
+   * When the payout is next sent, or looked up at its bank; absent: never.
    *
    * @generated from field: google.protobuf.Timestamp next_at = 25;
    */
   nextAt?: Timestamp | undefined;
 
   /**
-   * When it was sent to the bank; absent: it was not.
+   * When it was sent to the bank; absent: it was not sent.
    *
    * @generated from field: google.protobuf.Timestamp submitted_at = 26;
    */
   submittedAt?: Timestamp | undefined;
 
   /**
-   * When its status became final; absent: it is not.
+   * When its status became final; absent: it is not final.
    *
    * @generated from field: google.protobuf.Timestamp completed_at = 27;
    */
   completedAt?: Timestamp | undefined;
 
   /**
-   * The payment that it refunds; empty: none.
+   * The payment that the payout refunds; empty: it is not a refund.
    *
    * @generated from field: string transaction_id = 28;
    */
   transactionId: string;
 
   /**
-   * The settlement that it pays out; empty: none.
+   * The settlement that the payout pays out; empty: it does not pay out a settlement.
    *
    * @generated from field: string settlement_id = 29;
    */
   settlementId: string;
 
   /**
-   * The batch that it was requested in; empty: none.
+   * The batch in which the payout was requested; empty: it belongs to no batch.
    *
    * @generated from field: string batch_id = 30;
    */
   batchId: string;
 
   /**
-   * The session id of the payment that it refunds or returns; empty: none.
+   * The session id of the payment that the payout refunds or returns; empty: it refunds or returns no payment.
    *
    * @generated from field: string refunded_session_id = 31;
    */
   refundedSessionId: string;
 
   /**
-   * The unmatched payment that it returns; empty: none.
+   * The unmatched payment that the payout returns; empty: it returns no unmatched payment.
    *
    * @generated from field: string unmatched_payment_id = 32;
    */
@@ -266,7 +267,7 @@ export const PayoutSchema: GenMessage<Payout> = /*@__PURE__*/
  */
 export type Beneficiary = Message<"inflow.payout.v1.Beneficiary"> & {
   /**
-   * The institution: its six digits at the interbank switch, or the three digits of a commercial bank.
+   * The institution: its six-digit NIP code, or the three-digit code of a commercial bank.
    *
    * @generated from field: string bank_code = 1;
    */
@@ -287,8 +288,8 @@ export type Beneficiary = Message<"inflow.payout.v1.Beneficiary"> & {
   accountNumber: string;
 
   /**
-   * The name of the account, at most 200 characters. In a request: the expected name, which is compared with the
-   * one that the bank states; it may be empty if a resolution is given.
+   * The name of the account, at most 200 characters. In a request: the expected name, which is compared with the name
+   * that the bank states; it may be empty if a resolution is given.
    *
    * @generated from field: string account_name = 4;
    */
@@ -365,14 +366,14 @@ export type PayoutBatch = Message<"inflow.payout.v1.PayoutBatch"> & {
   createdAt?: Timestamp | undefined;
 
   /**
-   * How many items still wait for a bank to state the name of their account.
+   * How many items still wait for a name enquiry.
    *
    * @generated from field: int32 pending_count = 9;
    */
   pendingCount: number;
 
   /**
-   * How many items were refused, and have no payout.
+   * How many items were refused, so that they have no payout.
    *
    * @generated from field: int32 refused_count = 10;
    */
@@ -386,7 +387,7 @@ export type PayoutBatch = Message<"inflow.payout.v1.PayoutBatch"> & {
   approvalCount: number;
 
   /**
-   * The sum of those, in kobo.
+   * The sum of the payouts that await approval, in kobo.
    *
    * @generated from field: int64 approval_sum_minor = 12;
    */
@@ -421,7 +422,8 @@ export const PayoutBatchSchema: GenMessage<PayoutBatch> = /*@__PURE__*/
  */
 export type PayoutItem = Message<"inflow.payout.v1.PayoutItem"> & {
   /**
-   * The reference of the payout: 1 to 100 printable characters, unique for the business and mode.
+   * The reference of the payout: 1 to 100 printable characters, without white space around them, unique for the business
+   * and mode.
    *
    * @generated from field: string reference = 1;
    */
@@ -435,7 +437,7 @@ export type PayoutItem = Message<"inflow.payout.v1.PayoutItem"> & {
   amountMinor: bigint;
 
   /**
-   * Who gets it. The name of the account is required: it is compared with the one that a bank states.
+   * The beneficiary. The name of the account is required: it is compared with the name that a bank states.
    *
    * @generated from field: inflow.payout.v1.Beneficiary beneficiary = 3;
    */
@@ -463,7 +465,7 @@ export const PayoutItemSchema: GenMessage<PayoutItem> = /*@__PURE__*/
  */
 export type RefusedItem = Message<"inflow.payout.v1.RefusedItem"> & {
   /**
-   * Its place among the items, from 0.
+   * Its position among the items, from 0.
    *
    * @generated from field: int32 index = 1;
    */
@@ -499,7 +501,7 @@ export const RefusedItemSchema: GenMessage<RefusedItem> = /*@__PURE__*/
   messageDesc(file_inflow_payout_v1_payout, 4);
 
 /**
- * A change of a payout, or something that was learned about it.
+ * One step in the history of a payout.
  *
  * @generated from message inflow.payout.v1.PayoutStep
  */
@@ -547,7 +549,7 @@ export const PayoutStepSchema: GenMessage<PayoutStep> = /*@__PURE__*/
  */
 export type Institution = Message<"inflow.payout.v1.Institution"> & {
   /**
-   * Its six digits at the interbank switch.
+   * Its six-digit NIP code.
    *
    * @generated from field: string code = 1;
    */
@@ -604,13 +606,13 @@ export const SavedBeneficiarySchema: GenMessage<SavedBeneficiary> = /*@__PURE__*
   messageDesc(file_inflow_payout_v1_payout, 7);
 
 /**
- * A stop of payouts.
+ * A pause of payouts.
  *
  * @generated from message inflow.payout.v1.Pause
  */
 export type Pause = Message<"inflow.payout.v1.Pause"> & {
   /**
-   * What it stops.
+   * The payouts that it stops.
    *
    * @generated from field: inflow.payout.v1.PauseScope scope = 1;
    */
@@ -631,7 +633,7 @@ export type Pause = Message<"inflow.payout.v1.Pause"> & {
   bank: Bank;
 
   /**
-   * Why.
+   * Why. A caller who is restricted to businesses sees it, and who paused, for pauses of businesses only.
    *
    * @generated from field: string reason = 4;
    */
@@ -660,7 +662,7 @@ export const PauseSchema: GenMessage<Pause> = /*@__PURE__*/
   messageDesc(file_inflow_payout_v1_payout, 8);
 
 /**
- * The operator's account at a bank, which payouts are paid from.
+ * The operator's account at a bank, from which payouts are paid.
  *
  * @generated from message inflow.payout.v1.Float
  */
@@ -680,7 +682,7 @@ export type Float = Message<"inflow.payout.v1.Float"> & {
   live: boolean;
 
   /**
-   * What it had when it was last read, in kobo; absent: it was never read.
+   * The balance when the account was last read, in kobo; absent: it was never read.
    *
    * @generated from field: optional int64 available_minor = 3;
    */
@@ -694,14 +696,15 @@ export type Float = Message<"inflow.payout.v1.Float"> & {
   readAt?: Timestamp | undefined;
 
   /**
-   * Why it could not be read; empty: it could.
+   * Why the last reading failed; empty: it succeeded.
    *
    * @generated from field: string error = 5;
    */
   error: string;
 
   /**
-   * The sum of payouts that are being sent through the bank or whose result is unknown, in kobo.
+   * The sum of payouts that are being sent through the bank, whose result is unknown, or that were paid since the account
+   * was last read, in kobo.
    *
    * @generated from field: int64 in_progress_minor = 6;
    */
@@ -723,14 +726,14 @@ export const FloatSchema: GenMessage<Float> = /*@__PURE__*/
   messageDesc(file_inflow_payout_v1_payout, 9);
 
 /**
- * The rules of payouts of a business, or of the installation. A limit of 0 does not limit.
+ * The rules of payouts of a business, or of the installation. A limit of 0 means no limit.
  *
  * @generated from message inflow.payout.v1.PayoutPolicy
  */
 export type PayoutPolicy = Message<"inflow.payout.v1.PayoutPolicy"> & {
   /**
-   * The business, by its id of at most 60 characters; empty: the installation, whose limits hold beside those of each
-   * business.
+   * The business, by its id of at most 60 characters; empty: the installation, whose limits apply in addition to those of
+   * each business.
    *
    * @generated from field: string business_id = 1;
    */
@@ -758,15 +761,15 @@ export type PayoutPolicy = Message<"inflow.payout.v1.PayoutPolicy"> & {
   monthlyMaxMinor: bigint;
 
   /**
-   * A payout above this amount needs the approval of a second person, in kobo, at most 1,000,000,000,000,000; absent:
-   * none does. With 0, every one does.
+   * A payout above this amount needs the approval of a second person, in kobo, at most 1,000,000,000,000,000; absent: no
+   * payout needs one; 0: every payout needs one.
    *
    * @generated from field: optional int64 approval_above_minor = 5;
    */
   approvalAboveMinor?: bigint | undefined;
 
   /**
-   * For so many hours, at most 720, after the first payout to a beneficiary, larger amounts than
+   * For this many hours (at most 720) after the first payout to a beneficiary, larger amounts than
    * new_beneficiary_max_minor need an approval.
    *
    * @generated from field: int32 cool_down_hours = 6;
@@ -788,28 +791,28 @@ export type PayoutPolicy = Message<"inflow.payout.v1.PayoutPolicy"> & {
   approvalHours: number;
 
   /**
-   * The fees, by the amount: the first band, of at most 10, that reaches the amount. None: no fee.
+   * The fees. The first band that reaches the amount applies; at most 10 bands. Empty: no fee.
    *
    * @generated from field: repeated inflow.payout.v1.PayoutFeeBand fees = 9;
    */
   fees: PayoutFeeBand[];
 
   /**
-   * Whether stamp duty is charged to the business where the law has the sender pay it.
+   * Whether the business pays stamp duty where the law charges the sender.
    *
    * @generated from field: bool charge_duty = 10;
    */
   chargeDuty: boolean;
 
   /**
-   * Where each settlement of the business is paid out; absent: nowhere. Only for a business.
+   * The account to which settlements are paid out; absent: they are not paid out. Only for a business.
    *
    * @generated from field: inflow.payout.v1.Beneficiary settle_to = 11;
    */
   settleTo?: Beneficiary | undefined;
 
   /**
-   * What stays available when a settlement is paid out, in kobo, at most 1,000,000,000,000,000.
+   * The amount that stays available when a settlement is paid out, in kobo, at most 1,000,000,000,000,000.
    *
    * @generated from field: int64 floor_minor = 12;
    */
@@ -830,7 +833,7 @@ export const PayoutPolicySchema: GenMessage<PayoutPolicy> = /*@__PURE__*/
  */
 export type PayoutFeeBand = Message<"inflow.payout.v1.PayoutFeeBand"> & {
   /**
-   * The largest amount of the band, in kobo, at most 1,000,000,000,000,000; 0: any. Bands are in ascending order.
+   * The largest amount of the band, in kobo, at most 1,000,000,000,000,000; 0: any amount. Bands are in ascending order.
    *
    * @generated from field: int64 up_to_minor = 1;
    */
@@ -851,7 +854,7 @@ export type PayoutFeeBand = Message<"inflow.payout.v1.PayoutFeeBand"> & {
   basisPoints: number;
 
   /**
-   * The largest fee, in kobo, at most 1,000,000,000,000,000; 0: none.
+   * The largest fee, in kobo, at most 1,000,000,000,000,000; 0: no limit.
    *
    * @generated from field: int64 cap_minor = 4;
    */
@@ -866,7 +869,7 @@ export const PayoutFeeBandSchema: GenMessage<PayoutFeeBand> = /*@__PURE__*/
   messageDesc(file_inflow_payout_v1_payout, 11);
 
 /**
- * What a payout is for.
+ * The purpose of a payout.
  *
  * @generated from enum inflow.payout.v1.PayoutPurpose
  */
@@ -901,7 +904,7 @@ export const PayoutPurpose = {
 } as const;
 
 /**
- * What a payout is for.
+ * The purpose of a payout.
  *
  * @generated from enum inflow.payout.v1.PayoutPurpose
  */
@@ -914,7 +917,8 @@ export const PayoutPurposeSchema: GenEnum<PayoutPurpose> = /*@__PURE__*/
   enumDesc(file_inflow_payout_v1_payout, 0);
 
 /**
- * Where a payout stands.
+ * The status of a payout. "Available again" below: the money of a refund from pending is pending again, or, if its payment
+ * has settled since, available less the fee and the shares of that settlement.
  *
  * @generated from enum inflow.payout.v1.PayoutStatus
  */
@@ -934,7 +938,7 @@ export const PayoutStatus = {
   PENDING_APPROVAL: 1,
 
   /**
-   * It is sent to a bank as soon as one is open, is not paused and has the money.
+   * It is sent as soon as a bank is available, is not paused and has enough money.
    *
    * @generated from enum value: PAYOUT_STATUS_APPROVED = 2;
    */
@@ -962,7 +966,7 @@ export const PayoutStatus = {
   FAILED: 5,
 
   /**
-   * The bank has not stated the result. It is asked again and again; the payout is not sent again.
+   * The bank has not stated the result. It is asked repeatedly; the payout is not sent again.
    *
    * @generated from enum value: PAYOUT_STATUS_UNKNOWN = 6;
    */
@@ -976,7 +980,7 @@ export const PayoutStatus = {
   MANUAL_REVIEW: 7,
 
   /**
-   * Its approval was refused; the money is available again.
+   * The payout was rejected; its money is available again.
    *
    * @generated from enum value: PAYOUT_STATUS_REJECTED = 8;
    */
@@ -1005,7 +1009,8 @@ export const PayoutStatus = {
 } as const;
 
 /**
- * Where a payout stands.
+ * The status of a payout. "Available again" below: the money of a refund from pending is pending again, or, if its payment
+ * has settled since, available less the fee and the shares of that settlement.
  *
  * @generated from enum inflow.payout.v1.PayoutStatus
  */
@@ -1018,7 +1023,7 @@ export const PayoutStatusSchema: GenEnum<PayoutStatus> = /*@__PURE__*/
   enumDesc(file_inflow_payout_v1_payout, 1);
 
 /**
- * What a pause stops.
+ * The payouts that a pause stops.
  *
  * @generated from enum inflow.payout.v1.PauseScope
  */
@@ -1053,7 +1058,7 @@ export const PauseScope = {
 } as const;
 
 /**
- * What a pause stops.
+ * The payouts that a pause stops.
  *
  * @generated from enum inflow.payout.v1.PauseScope
  */

@@ -513,11 +513,13 @@ export const ReconciliationService: GenService<{
   },
   /**
    * Records an unmatched payment for an account of the same bank, open or closed, with its session id.
-   * A repeat returns the same transaction.
+   * A repeat returns the same transaction. If the session is recorded for the account already, with other facts, the
+   * report is resolved and nothing is credited, except that a final report finalizes a PENDING transaction. A report that
+   * contradicts the transaction becomes a conflict.
    *
    * Errors: INVALID_ARGUMENT (validation_failed: also for an account at another bank), NOT_FOUND
-   * (not_found: the payment, or the account), FAILED_PRECONDITION (payment_resolved: it was returned or is
-   * being returned, was assigned to another account, or its session is recorded already; account_pending).
+   * (not_found: the payment, or the account), FAILED_PRECONDITION (payment_resolved: it or another report of its session
+   * was returned or is being returned, or its session is recorded for another account; account_pending).
    *
    * @generated from rpc inflow.reconciliation.v1.ReconciliationService.AssignUnmatchedPayment
    */
@@ -530,8 +532,8 @@ export const ReconciliationService: GenService<{
    * Records that an unmatched payment was returned to its payer outside Inflow: by the bank itself, or at the
    * bank's portal. It moves no money: PayoutService.RefundUnmatchedPayment does. A repeat changes nothing.
    *
-   * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found), FAILED_PRECONDITION
-   * (payment_resolved: it was assigned, its session is recorded already, or a payout is returning it).
+   * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found), FAILED_PRECONDITION (payment_resolved: it was
+   * assigned, its session is recorded already, or a payout is returning it or another report of its session).
    *
    * @generated from rpc inflow.reconciliation.v1.ReconciliationService.ReturnUnmatchedPayment
    */

@@ -125,7 +125,7 @@ export type UnmatchedPayment = Message<"inflow.reconciliation.v1.UnmatchedPaymen
   note: string;
 
   /**
-   * Its transaction, if it was assigned.
+   * The transaction of its session, if it was assigned.
    *
    * @generated from field: string transaction_id = 15;
    */
@@ -160,7 +160,7 @@ export const Resolution = {
   UNSPECIFIED: 0,
 
   /**
-   * An operator assigned it to an account, and it was recorded there.
+   * An operator assigned it to an account: it was recorded there, or its session already was, and nothing was credited.
    *
    * @generated from enum value: RESOLUTION_ASSIGNED = 1;
    */

@@ -7,8 +7,9 @@
 //
 // **Requests** are `POST` with `Authorization: Bearer <secret key>` and `Content-Type: application/json`. The body is
 // one JSON object in UTF-8, of at most 64 KiB, without Content-Encoding; `{}` if a method takes nothing. White space
-// around the texts of a request is removed. Null is the same as an absent field, and so is an empty text where nothing
-// is changed. A key may not be given twice in an object. The slash at the end of a path may be left out.
+// around the texts of a request is removed, but not in `metadata`, in objects of a list such as `allowedPayers`, and in the
+// secrets of `options`. Null is the same as an absent field, and so is an empty text where nothing is changed. A key may not
+// be given twice in an object. The slash at the end of a path may be left out.
 //
 // **Responses** are `{"status": true, "message": "…", "data": {…}}`. Later releases may add fields, so ignore those
 // that you do not know. Fields that are not required are absent where they do not apply.

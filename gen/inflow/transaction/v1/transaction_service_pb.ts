@@ -80,7 +80,8 @@ export type RecordPaymentRequest = Message<"inflow.transaction.v1.RecordPaymentR
 
   /**
    * PENDING, SUCCESS or FAILED; absent: SUCCESS. A PENDING payment becomes final when it is
-   * recorded again with a final status.
+   * recorded again with a final status. It takes the payer and narration of that report, where they are
+   * given, and keeps its time.
    *
    * @generated from field: inflow.transaction.v1.TransactionStatus status = 8;
    */
@@ -641,7 +642,7 @@ export type SummarizeTransactionsResponse = Message<"inflow.transaction.v1.Summa
   count: number;
 
   /**
-   * The sum of their amounts in kobo, whatever their status.
+   * The sum of their amounts in kobo, whatever their status; at most 9223372036854775807, here and by status.
    *
    * @generated from field: int64 amount_minor = 2;
    */
@@ -655,7 +656,7 @@ export type SummarizeTransactionsResponse = Message<"inflow.transaction.v1.Summa
   statuses: StatusTotal[];
 
   /**
-   * True: 10,000 payments were read before the end of the list, so there may be more. A filter that leaves out many of
+   * True: that many payments were read before the end of the list, so there may be more. A filter that leaves out many of
    * them reads as many: limit the time.
    *
    * @generated from field: bool truncated = 4;
@@ -984,7 +985,7 @@ export const TransactionService: GenService<{
   },
   /**
    * Counts the transactions that ListTransactions lists with the same filters, and adds up their amounts. Reads at most
-   * 10,000 payments, in the order of that list.
+   * 10,000 payments, in the order of that list; without a mode, 5,000 of each.
    *
    * Errors: INVALID_ARGUMENT (validation_failed).
    *

@@ -10,7 +10,7 @@ export interface SafeHavenAccount {
   readonly name: string
   readonly reference: string
   readonly isVirtual: boolean
-  /** URL for notifications of its payments; empty: none are sent. */
+  /** The URL for notifications of payments; empty: none are sent. */
   readonly callbackUrl: string
   /** How many more responses omit the number of an expiring account. */
   pollsWithoutNumber: number
@@ -24,7 +24,7 @@ type SafeHavenPayment = Partial<
     'sessionId' | 'senderName' | 'senderAccountNumber' | 'narration' | 'status'
   >
 > & {
-  /** When it is received, epoch milliseconds; default: now. */
+  /** When the payment is received, in epoch milliseconds; default: now. */
   readonly atMs?: number
 }
 
@@ -94,7 +94,7 @@ export interface SafeHavenTransfer {
   readonly accountId: string
   readonly accountNumber: string
   readonly accountName: string
-  /** Into an expiring account, whose notifications have another format. */
+  /** Whether the account is an expiring one, whose notifications have another format. */
   readonly isVirtual: boolean
   readonly amountMinor: bigint
   readonly senderName: string

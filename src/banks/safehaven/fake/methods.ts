@@ -1,5 +1,6 @@
 import type { Clock } from '../../../core/clock.ts'
 import { getPath } from '../../bank-fields.ts'
+import { isLocal } from '../../fake/notifier.ts'
 import type { SafeHavenAccount, SafeHavenBooks } from './books.ts'
 import { toEntry, toJson } from './books.ts'
 
@@ -31,11 +32,6 @@ function accountToJson(account: SafeHavenAccount, client: string, clock: Clock) 
     externalReference: account.reference,
     createdAt: new Date(clock.now()).toISOString(),
   }
-}
-
-/** Fake payments must not reach other hosts. */
-function isLocal(url: string): boolean {
-  return URL.canParse(url) && /^(127\.0\.0\.1|localhost|\[::1\])$/.test(new URL(url).hostname)
 }
 
 const NO_ACCOUNT: SafeHavenBody = { statusCode: 404, message: 'Virtual account not found.' }

@@ -1,7 +1,7 @@
 import { getPath, parseNaira } from '../../bank-fields.ts'
 import type { FakeIds } from '../../fake/fake-ids.ts'
+import { distort, enquiredName, type RequestFault } from '../../fake/faults.ts'
 import type { BookedTransfer, TransferBook, TransferFault } from '../../fake/transfer-book.ts'
-import { distort, enquiredName, type RequestFault } from '../../fake/transfer-faults.ts'
 import { naira } from './books.ts'
 import { done, rejected, type SafeHavenBody } from './methods.ts'
 
@@ -12,7 +12,7 @@ const LISTED_MAX = 100
 
 const INSUFFICIENT: SafeHavenBody = { statusCode: 402, message: 'Insufficient balance.' }
 
-/** The words of the bank for the states of a transfer. */
+/** The bank's words for the states of a transfer. */
 const STATUSES = {
   pending: 'Created',
   paid: 'Completed',
@@ -22,7 +22,7 @@ const STATUSES = {
 
 const CODES = { pending: '09', paid: '00', failed: '07', returned: '00' } as const
 
-/** With the response code in `code …` instead of the transfer's own; as a transfer that was reversed. */
+/** `code …`: responds with this code instead of the code of the transfer. `reversed`: shows the transfer as reversed. */
 export type StatusFault = RequestFault | `code ${string}` | 'reversed'
 
 /** The methods of the bank's API for transfers out of the operator's account. */
@@ -77,7 +77,7 @@ export function createOutgoing(
       if (result === 'duplicate') return rejected('Duplicate payment reference.')
       return done('Approved or completed successfully', toJson(distort(result, fault), client))
     },
-    /** @returns undefined unless the transfer is one of these */
+    /** @returns undefined if there is no such transfer */
     status(body: unknown, fault: StatusFault): SafeHavenBody | undefined {
       const sessionId = getPath(body, 'sessionId')
       const found =
@@ -112,7 +112,7 @@ export function createOutgoing(
   }
 }
 
-/** The transfer as in responses, in requeries and in the list. */
+/** The transfer, in the form of responses, status queries and the list. */
 function toJson(transfer: BookedTransfer, client: string) {
   const { state } = transfer
   const isReturned = state === 'returned'

@@ -55,7 +55,7 @@ create index transaction_test_index on transaction (id) where not live;
 create index transaction_unsuccessful_index on transaction (business_id, live, status, paid_at, id) where (status <>
   'SUCCESS');
 
--- The legal transitions of a transaction: see src/transactions/ledger/ledger.ts.
+-- The legal transitions of a transaction: see src/transactions/ledger.ts.
 create function transaction_guard() returns trigger language plpgsql as $$
   begin
     if (new.id, new.business_id, new.account_id, new.live, new.bank, new.session_id, new.amount_minor)
