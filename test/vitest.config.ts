@@ -63,6 +63,7 @@ export const SLOW_FILES = [
   'test/ops/alerts.test.ts',
   'test/ops/deployment-guide.test.ts',
   'test/ops/proxies.test.ts',
+  'test/payouts/check-paid.test.ts',
   'test/payouts/pay-settlements.test.ts',
   'test/payouts/payouts.test.ts',
   'test/payouts/reconcile.test.ts',

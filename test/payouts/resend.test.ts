@@ -18,14 +18,7 @@ const { payouts, funded, request, until } = createPayoutScene(service)
 /** An account at Safe Haven, so that Safe Haven sends what is paid to it. */
 const ADA = { bankCode: '090286', accountNumber: '0119536399', accountName: '' }
 
-/** A payout of 4,000 naira of a business that has 10,000. */
-async function requested() {
-  const businessId = await funded()
-  const { id: payoutId, bankReference } = await request(businessId, undefined, ADA)
-  return { businessId, payoutId, bankReference }
-}
-
-/** A payout that the bank did not respond to and never saw, as it stated after its window. */
+/** A payout of 4,000 naira of a business that has 10,000. The bank never saw it, as it stated after its window. */
 async function lost() {
   const businessId = await funded()
   bank.faults.add('transfer', 'cut')
@@ -230,44 +223,4 @@ test('a float that cannot be stored is an error, and payouts are sent', async ()
   const { payoutId } = await lost()
   await resend(payoutId)
   await until(payoutId, PayoutStatus.PAID)
-})
-
-test('a payout that came back is found also if the bank does not respond to the last check', async () => {
-  const { payoutId, bankReference } = await requested()
-  await until(payoutId, PayoutStatus.PAID)
-  const check = (hours: number) =>
-    service.database.durablePool.query(
-      `update payout set completed_at = now() - $2 * interval '1 hour', next_at = now() where id = $1`,
-      [payoutId, hours],
-    )
-  bank.faults.add('status', 'cut')
-  await check(168)
-  await waitUntil(async () => {
-    const { rows } = await service.database.durablePool.query(
-      "select next_at between now() + interval '50 minutes' and now() + interval '1 hour' as again from payout where id = $1",
-      [payoutId],
-    )
-    return rows[0].again
-  })
-  bank.outgoing.transfers.get(bankReference)!.state = 'returned'
-  await check(169)
-  await until(payoutId, PayoutStatus.RETURNED)
-})
-
-test('a paid payout that the bank does not know any more has it in its history', async () => {
-  const { payoutId, bankReference } = await requested()
-  await until(payoutId, PayoutStatus.PAID)
-  // The fake bank's book is a Map.
-  ;(bank.outgoing.transfers as Map<string, unknown>).delete(bankReference)
-  await service.database.durablePool.query(
-    `update payout set submitted_at = now() - interval '1 day', completed_at = now() - interval '1 day',
-        next_at = now() where id = $1`,
-    [payoutId],
-  )
-  await waitUntil(async () => {
-    const { steps } = await payouts().getPayout({ payoutId })
-    return steps.at(-1)?.text.startsWith('the bank states now that it is not known')
-  })
-  const found = await payouts().getPayout({ payoutId })
-  expect(found.payout?.status).toBe(PayoutStatus.PAID)
 })
