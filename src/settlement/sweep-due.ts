@@ -29,12 +29,14 @@ const FOLLOWED_AFTER_MS = 60_000
  * Compares the index of due balances with all balances, some pages at each call, and repairs it. A sweep runs once an hour,
  * in case a row was lost, and when `requestSweep` has requested it. One instance sweeps at a time. A repair without
  * a known reason is logged.
+ *
+ * @returns whether no sweep is due any more
  */
-export async function sweepDue(runtime: Runtime): Promise<void> {
+export async function sweepDue(runtime: Runtime): Promise<boolean> {
   const { database, clock, log } = runtime
   for (let page = 0; page < PAGES_MAX; page++) {
     const nowMs = clock.now()
-    if (!(await isSweepDue(database.durablePool, nowMs))) return
+    if (!(await isSweepDue(database.durablePool, nowMs))) return true
     const isFollowed = await followPayments(runtime)
     await inTransaction(database.durablePool, async (client) => {
       await lockDue(client, 'exclusive')
@@ -52,6 +54,7 @@ export async function sweepDue(runtime: Runtime): Promise<void> {
       )
     })
   }
+  return !(await isSweepDue(database.durablePool, clock.now()))
 }
 
 async function isSweepDue(client: Queryable, nowMs: number): Promise<boolean> {

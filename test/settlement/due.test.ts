@@ -1,16 +1,20 @@
 import { Registry } from 'prom-client'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { DAY_MS, HOUR_MS } from '../../src/core/durations.ts'
+import { addHoliday, removeHoliday } from '../../src/settlement/change-terms.ts'
 import { readBalance } from '../../src/settlement/get-balance.ts'
 import { countOverdue, registerSettlementMetrics } from '../../src/settlement/overdue.ts'
 import { claimDue, postponeDue } from '../../src/settlement/runs/advance-settlements.ts'
+import { settle } from '../../src/settlement/runs/settle.ts'
 import { followPayments } from '../../src/settlement/sweep-due.ts'
 import { readCalendar } from '../../src/settlement/terms.ts'
 import { captureLog } from '../support/captured-log.ts'
 import { tamper, useDatabase } from '../support/database.ts'
 import { beginTimeline, publishEvents, sequence } from '../support/events.ts'
+import { SYSTEM } from '../support/operator.ts'
 import { createTestRuntime } from '../support/runtime.ts'
 import {
+  CALLER,
   createInstance,
   INSTANT,
   incoming,
@@ -110,6 +114,23 @@ describe('the index of what is due', () => {
     await pay(inTest, 6)
     await instance.settleNow(id)
     expect(await listed()).toEqual([false, true])
+  })
+
+  test('follows a removed holiday before a settlement of all businesses', async () => {
+    const { orm, durablePool } = db.database
+    const { id, accountNumber } = await insertBusiness(durablePool)
+    const withoutMs = await settlesAt(id, clock.now())
+    // In Lagos.
+    const day = new Date(withoutMs + HOUR_MS).toISOString().slice(0, 10)
+    await addHoliday(orm, { day, name: 'Test day' }, SYSTEM)
+    await pay(accountNumber)
+    await followPayments(instance)
+    expect((await dueOf(id)).due_at_ms).toBeGreaterThan(withoutMs)
+    await removeHoliday(orm, day, SYSTEM)
+    clock.set(withoutMs)
+    const all = { businessId: '', live: true, requestId: '', force: false }
+    expect(await settle(instance, all, CALLER)).toMatchObject({ completed: true })
+    expect(await pendingOf(id)).toBe(0n)
   })
 })
 

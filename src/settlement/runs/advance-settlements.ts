@@ -5,7 +5,7 @@ import { isRetryable } from '../../postgres/is-retryable.ts'
 import { nameOf } from '../due-index.ts'
 import { type SettlementRequest, SettlementRequestEntity } from '../settlement.entity.ts'
 import type { BalanceKey } from '../settlement.ts'
-import { followPayments } from '../sweep-due.ts'
+import { followPayments, sweepDue } from '../sweep-due.ts'
 import { readCalendar, readCalendars, type Terms } from '../terms.ts'
 import type { OnLocked } from './batch-store.ts'
 import {
@@ -100,6 +100,8 @@ async function settleAll(run: Run, request: SettlementRequest): Promise<Progress
   const { forced } = request
   const nowMs = request.createdAt.getTime()
   await followPayments(run)
+  // A holiday that was added or removed moves what is due.
+  if (!(await sweepDue(run))) return 'more'
   return attemptAll(run, listDue(run.database.durablePool, request), ({ calendar, ...balance }) => {
     const cutOffAtMs = forced ? nowMs : calendar.cutOffAt(nowMs)
     return settleBalance(run, toInput(request, balance, cutOffAtMs))
