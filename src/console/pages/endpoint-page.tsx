@@ -384,6 +384,7 @@ function EndpointActions({ endpoint }: Props) {
           {...shared}
           method={METHODS.sendTestEvent}
           label="Send test"
+          isReadLater
           says="An event of kind ENDPOINT_TEST is recorded and sent to this endpoint only, like any other event."
           result={({ eventId }) => <TestResult eventId={eventId} endpointId={id} />}
         />

@@ -207,12 +207,17 @@ function useHidden(): boolean {
 /** How long after an event a list is read again, so that the effects of the event are stored by then. */
 const DELAY_MS = 1_500
 
+/** How long after the last event a list is read once more, because the service may be slow to store its effects. */
+const LATE_MS = 5_000
+
 /** If the page is scrolled further than this, the viewer is reading, and rows must not move. */
 const SCROLLED_PX = 80
 
+const isScrolled = () => window.scrollY > SCROLLED_PX
+
 /**
- * Reads a list again when events arrive that concern it, at most once in 1.5 s. While the page is scrolled, it
- * counts the events instead.
+ * Reads a list again when events arrive that concern it, at most once in 1.5 s, and once more after the last one. While
+ * the page is scrolled, it counts the events instead.
  *
  * @param concerns whether an event changes the list
  * @returns a button that shows the new rows; null if there are none
@@ -222,19 +227,28 @@ export function useArrivals(
   concerns: (event: Event) => boolean,
 ): ReactNode {
   const [waiting, setWaiting] = useState(0)
-  const timer = useRef<ReturnType<typeof setTimeout>>(undefined)
+  const soon = useRef<ReturnType<typeof setTimeout>>(undefined)
+  const late = useRef<ReturnType<typeof setTimeout>>(undefined)
   const latest = useRef(refetch)
   latest.current = refetch
   useEvents((events) => {
     const count = events.filter(concerns).length
     if (count === 0) return
-    if (window.scrollY > SCROLLED_PX) return setWaiting((before) => before + count)
-    timer.current ??= setTimeout(() => {
-      timer.current = undefined
+    if (isScrolled()) return setWaiting((before) => before + count)
+    soon.current ??= setTimeout(() => {
+      soon.current = undefined
       void latest.current()
     }, DELAY_MS)
+    clearTimeout(late.current)
+    late.current = setTimeout(() => void (isScrolled() || latest.current()), LATE_MS)
   })
-  useEffect(() => () => clearTimeout(timer.current), [])
+  useEffect(
+    () => () => {
+      clearTimeout(soon.current)
+      clearTimeout(late.current)
+    },
+    [],
+  )
   if (waiting === 0) return null
   const show = () => {
     setWaiting(0)
