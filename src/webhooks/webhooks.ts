@@ -52,7 +52,7 @@ export interface Webhooks {
   readonly rpc: ServiceImpl<typeof WebhookService>
   /** The dependencies of the use cases of endpoints and deliveries, for other rpcs that call them. */
   readonly context: EndpointContext
-  readonly retention: Pick<DeliveryRetention, 'run'>
+  readonly retention: Pick<DeliveryRetention, 'run' | 'stop'>
   /** Starts to create deliveries from events, to send due deliveries, and to delete old deliveries. */
   start(): void
   /** Notifies that the event log has new events. Cheap; may be called at any rate. */

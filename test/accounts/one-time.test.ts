@@ -32,6 +32,14 @@ const expire = (businessId: string) =>
     [businessId],
   )
 
+/** Waits until the bank has been asked to close what earlier tests have ended. */
+const untilClosed = () =>
+  waitFor(async () => {
+    const ending = `select from account where connector = 'live'
+      and (end_due_at <= now() or status <> 'ACTIVE' and end_due_at < now() + interval '1 day')`
+    expect((await service.database.durablePool.query(ending)).rowCount).toBe(0)
+  })
+
 describe('opening a one-time account', () => {
   test('changes nothing for an account without options', async () => {
     const shop = await newBusiness(service)
@@ -209,12 +217,7 @@ describe('the end of a one-time account', () => {
     const shop = await newBusiness(service)
     const { number } = await shop.open({ bank: '9PSB', expiresIn: 3600 })
     const { durablePool } = service.database
-    // The bank fails to close this account, not one that an earlier test has ended.
-    await waitFor(async () => {
-      const ending = `select from account where connector = 'live'
-        and (end_due_at <= now() or status <> 'ACTIVE' and end_due_at < now() + interval '1 day')`
-      expect((await durablePool.query(ending)).rowCount).toBe(0)
-    })
+    await untilClosed()
     bank.mishaps.set('POST close', [500])
     await expire(shop.businessId)
     await shop.ended()
@@ -271,6 +274,7 @@ test('the payments of a closed account are listed for three more days, and it is
     bank: '9PSB',
   })
   const closings = () => bank.asked.filter((each) => each === 'POST close').length
+  await untilClosed()
   const before = closings()
   await data(service, business.live, 'closeVirtualAccount', { reference })
   /** In how many hours it is due. */

@@ -69,6 +69,12 @@ const makeDue = () =>
     [business.id],
   )
 
+/** The service would try again by itself in five seconds. */
+const delayTries = () =>
+  service.database.durablePool.query(
+    "update account set next_try_at = now() + interval '1 hour' where next_try_at is not null",
+  )
+
 const expectOneEvent = () =>
   expect
     .poll(async () => {
@@ -138,10 +144,7 @@ test('an unavailable bank leaves an unclear result unclear', async () => {
   bank.mishaps.set('POST accounts', ['after', 'before'])
   bank.mishaps.set('GET accounts', [500])
   await generate('9PSB')
-  // The service would try again by itself in five seconds.
-  await service.database.durablePool.query(
-    "update account set next_try_at = now() + interval '1 hour' where next_try_at is not null",
-  )
+  await delayTries()
   expect((await generate('9PSB')).status).toBe(503)
   expect((await pending())!.opening!.state).toBe(OpeningState.RETRYING)
   await generate('PALMPAY', { reference: 'order-2' })
@@ -251,6 +254,7 @@ describe('a bank that can be asked', () => {
   test('confirms the number that an operator names', async () => {
     bank.mishaps.set('POST accounts', ['after'])
     await generate('PALMPAY')
+    await delayTries()
     const [number] = atBank((await pending())!.reference)
     bank.mishaps.set('GET accounts', [500])
     expect(await faultOf(number!)).toMatch(/^The bank does not confirm the account: /)

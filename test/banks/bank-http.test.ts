@@ -291,7 +291,7 @@ describe('the circuit breaker', () => {
   test('opens if callers abort after the bank was unresponsive', async () => {
     const { baseUrl } = await bank(() => undefined)
     const { http, results } = httpTo(baseUrl, { breaker, unresponsiveAfterMs: 10 })
-    for (let i = 0; i < 3; i++) await unreachable(http.send(get('x', AbortSignal.timeout(30))))
+    for (let i = 0; i < 3; i++) await unreachable(http.send(get('x', AbortSignal.timeout(200))))
     expect(http.breakerState()).toBe('open')
     expect(results).toEqual(['timeout', 'timeout', 'timeout'])
   })

@@ -2,6 +2,7 @@ import { PassThrough } from 'node:stream'
 import type { Command } from 'commander'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
+import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
 import { TransactionService } from '../../gen/inflow/transaction/v1/transaction_service_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { createProgram } from '../../src/cli/command-line.ts'
@@ -9,6 +10,7 @@ import { confirm } from '../../src/cli/confirm.ts'
 import { grpcTransport } from '../support/grpc-client.ts'
 import { openAccountOver } from '../support/opened-account.ts'
 import { useSharedService } from '../support/service.ts'
+import { waitFor } from '../support/wait-for.ts'
 import { callerEnv, inflow, NOUNS, runHere } from './run-inflow.ts'
 
 const service = useSharedService()
@@ -87,6 +89,11 @@ describe('without a terminal and without --yes', () => {
         amountMinor,
       })
     }
+    // A preview has the payments whose events are numbered.
+    await waitFor(async () => {
+      const preview = await client(SettlementService).previewSettlement({ businessId, force: true })
+      expect(preview.transactionCount).toBe(2n)
+    })
   })
 
   const env = () => callerEnv(service)

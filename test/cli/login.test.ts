@@ -4,6 +4,7 @@ import { expect, test } from 'vitest'
 import { findService, withProfile } from '../../src/cli/find-service.ts'
 import { temporaryFolder } from '../support/folder.ts'
 import { ADMIN_TOKEN, useSharedService } from '../support/service.ts'
+import { waitFor } from '../support/wait-for.ts'
 import { inflow, runHere } from './run-inflow.ts'
 
 const service = useSharedService()
@@ -123,8 +124,11 @@ test('profiles are listed, used and removed', async () => {
 test('doctor checks the service of a profile, and nothing of this machine', async () => {
   const user = newUser()
   await user.login(['here', '--url', service.grpcUrl])
-  const well = await user.run(['doctor', '--profile', 'here'], { DATABASE_URL: 'postgres://none' })
-  expect([well.code, well.stderr]).toEqual([0, 'All checks passed.\n'])
+  const well = await waitFor(async () => {
+    const run = await user.run(['doctor', '--profile', 'here'], { DATABASE_URL: 'postgres://none' })
+    expect([run.code, run.stderr]).toEqual([0, 'All checks passed.\n'])
+    return run
+  })
   expect(well.stdout).toMatch(/✓ ok {4}gRPC at http:\S+ is healthy/)
   expect(well.stdout).not.toMatch(/Database|Settings/)
   const none = await user.run(['doctor', '--profile', 'there'])

@@ -22,7 +22,7 @@ test('a test run that is killed leaves no process, no database and no folder beh
       'test/vitest.config.ts',
       'test/postgres/client.test.ts',
     ],
-    { cwd: ROOT, env: { ...process.env, TMPDIR: folder }, stdio: 'ignore', detached: true },
+    { cwd: ROOT, env: { ...process.env, CI: '', TMPDIR: folder }, stdio: 'ignore', detached: true },
   )
   const ended = once(run, 'exit')
   onTestFinished(() => void run.kill('SIGKILL'))

@@ -345,13 +345,17 @@ test.each([
     const businessId = await waitFor(() => fundBusiness(killed.grpcUrl, FUNDS_MINOR))
     const palmPay = banks.paying.find(({ code }) => code === 'PALMPAY')!
     palmPay.fail('send', fault)
+    const received = palmPay.received('send')
     const { id, bankReference } = await request({ client }, wanted(businessId))
     await waitUntil(async () => {
       const [row] = await query<{ status: string }>(
         url,
         `select status from payout where id = '${id}'`,
       )
-      const isSent = palmPay.book.transfers.has(bankReference) || fault === 'hang'
+      const isSent =
+        fault === 'hang'
+          ? palmPay.received('send') > received
+          : palmPay.book.transfers.has(bankReference)
       return row!.status === 'SUBMITTING' && isSent
     })
     await killed.kill()

@@ -15,7 +15,7 @@ import {
   type Receiver,
   startReceiver,
 } from '../support/receiver.ts'
-import { WAIT_LIMIT_MS, waitUntil } from '../support/wait-for.ts'
+import { WAIT_LIMIT_MS, waitFor, waitUntil } from '../support/wait-for.ts'
 import { accountEvent, addBusiness, openWebhooks, paymentEvent } from '../webhooks/fixture.ts'
 import { clientOf } from '../webhooks/harness.ts'
 import {
@@ -100,6 +100,8 @@ function startInstance(
     }),
   })
   webhooks.start()
+  // Stories run it, and it has no other time of its own.
+  void webhooks.retention.stop()
   const restart = () => startInstance(database, clock, skewMs, drive)
   return { webhooks, client: clientOf(webhooks), now, skewMs, kill, restart }
 }
@@ -454,7 +456,10 @@ async function publish(
 /** Ends the last partition of deliveries and of attempts after all events. */
 async function cut({ durablePool, position }: Drive): Promise<string> {
   for (const table of ['webhook_delivery', 'webhook_attempt']) {
-    await durablePool.query('select cut_partition($1, $2, $2)', [table, `${position + 1n}`])
+    // An instance may have it locked.
+    await waitFor(() =>
+      durablePool.query('select cut_partition($1, $2, $2)', [table, `${position + 1n}`]),
+    )
   }
   return 'done'
 }

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
+import { DAY_MS } from '../../src/core/durations.ts'
 import { useDatabase } from '../support/database.ts'
 import { type Instance, startInstance } from '../support/instance.ts'
 import { createMovedClock, type MovedClock } from '../support/moved-clock.ts'
@@ -26,8 +27,9 @@ beforeAll(async () => {
   clock = await createMovedClock(db.database.durablePool)
   const ahead = { now: () => clock.now() + 3_600_000 }
   started = [
-    await startInstance(db.url, {}, undefined, clock),
-    await startInstance(db.url, {}, undefined, ahead),
+    // The clocks move together with the database's, so they are compared at the start only.
+    await startInstance(db.url, {}, undefined, clock, DAY_MS),
+    await startInstance(db.url, {}, undefined, ahead, DAY_MS),
   ]
   instances = started.map(connectTo)
 })

@@ -26,6 +26,8 @@ export interface PayingBank {
   readonly book: TransferBook
   /** @param fault as the fake bank names it */
   fail(operation: Operation, fault: string, times?: number): void
+  /** How many requests of an operation it has received. */
+  received(operation: Operation): number
   /** Ends all faults. */
   heal(): void
 }
@@ -33,19 +35,26 @@ export interface PayingBank {
 const OPERATIONS = ['enquire', 'send', 'find', 'float'] as const
 type Operation = (typeof OPERATIONS)[number]
 
+interface FakeApi {
+  readonly faults: { add(operation: never, fault: never, times?: number): void; clear(): void }
+  readonly requests: Readonly<Record<string, number>>
+}
+
 const payingBank = (
   code: PayingBank['code'],
   book: TransferBook,
-  faults: { add(operation: never, fault: never, times?: number): void; clear(): void },
+  { faults, requests }: FakeApi,
   operations: readonly [enquire: string, send: string, find: string, float: string],
-): PayingBank => ({
-  code,
-  book,
-  fail(operation, fault, times) {
-    faults.add(operations[OPERATIONS.indexOf(operation)] as never, fault as never, times)
-  },
-  heal: faults.clear,
-})
+): PayingBank => {
+  const own = (operation: Operation) => operations[OPERATIONS.indexOf(operation)]!
+  return {
+    code,
+    book,
+    fail: (operation, fault, times) => faults.add(own(operation) as never, fault as never, times),
+    received: (operation) => requests[own(operation)]!,
+    heal: faults.clear,
+  }
+}
 
 /**
  * The four fake banks with one clock. A reference that is sent twice is debited twice.
@@ -62,15 +71,15 @@ export async function startPayingBanks(clock: Clock) {
   })
   const { '9PSB': ninePsb, PROVIDUS: providus, PALMPAY: palmPay, SAFEHAVEN: safeHaven } = banks
   const paying = [
-    payingBank('9PSB', ninePsb.transfers.book, ninePsb.transfers.faults, TRANSFER_OPERATIONS),
-    payingBank('PROVIDUS', providus.transfers.book, providus.transfers.faults, TRANSFER_OPERATIONS),
-    payingBank('PALMPAY', palmPay.outgoing, palmPay.faults, [
+    payingBank('9PSB', ninePsb.transfers.book, ninePsb.transfers, TRANSFER_OPERATIONS),
+    payingBank('PROVIDUS', providus.transfers.book, providus.transfers, TRANSFER_OPERATIONS),
+    payingBank('PALMPAY', palmPay.outgoing, palmPay, [
       'queryBankAccount',
       'payout',
       'queryPayStatus',
       'queryBalance',
     ]),
-    payingBank('SAFEHAVEN', safeHaven.outgoing, safeHaven.faults, [
+    payingBank('SAFEHAVEN', safeHaven.outgoing, safeHaven, [
       'enquiry',
       'transfer',
       'status',

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { SettlementService } from '../../gen/inflow/settlement/v1/settlement_service_pb.ts'
+import { DAY_MS } from '../../src/core/durations.ts'
 import { useDatabase } from '../support/database.ts'
 import { type Instance, startInstance } from '../support/instance.ts'
 import { createMovedClock, type MovedClock } from '../support/moved-clock.ts'
@@ -45,8 +46,9 @@ beforeAll(async () => {
   // An entry of the audit log is the end of a change: the commit after it is held.
   clock = await createMovedClock(db.database.durablePool)
   gate = await startGate(db.url, /\baudit_(entry|head|mac)\b/)
-  held = await startInstance(gate.url, {}, undefined, clock)
-  free = await startInstance(db.url, {}, undefined, clock)
+  // The clocks move together with the database's, so they are compared at the start only.
+  held = await startInstance(gate.url, {}, undefined, clock, DAY_MS)
+  free = await startInstance(db.url, {}, undefined, clock, DAY_MS)
   instances = { held: connectTo(held), free: connectTo(free) }
   await learn()
 })

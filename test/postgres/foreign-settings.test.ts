@@ -224,12 +224,12 @@ async function eventsOf(service: TestService, businessId: string) {
   return events
 }
 
-/** What arrived there since, in the order of its sequence. */
+/** What arrived there since, in the order of its sequence. What is sent again arrives twice. */
 function deliveriesTo(path: string, since: number) {
-  return receiver.requests
-    .slice(since)
-    .filter((request) => request.path === path)
-    .map(({ rawBody }) => JSON.parse(rawBody))
+  const arrived = receiver.requests.slice(since).filter((request) => request.path === path)
+  const bodies = new Map(arrived.map(({ headers, rawBody }) => [headers['webhook-id'], rawBody]))
+  return [...bodies.values()]
+    .map((body) => JSON.parse(body))
     .map(({ event, data }) => [event, data.sequence, data.amount ?? null, data.type ?? null])
     .toSorted(([, a], [, b]) => a - b)
 }

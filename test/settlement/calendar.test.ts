@@ -73,7 +73,11 @@ test('a month shows working days, what was settled, and what falls due', async (
     netMinor: 900n,
   })
   expect(days.filter(({ settlementCount }) => settlementCount > 0n)).toHaveLength(1)
-  const due = (await calendarOf({ businessId, month: dueMonth })).find(({ day }) => day === dueDay)
+  const due = await until(
+    async () =>
+      (await calendarOf({ businessId, month: dueMonth })).find(({ day }) => day === dueDay)!,
+    ({ dueTransactionCount }) => dueTransactionCount === 2n,
+  )
   const dueOfOne = { dueBalanceCount: 1n, dueTransactionCount: 2n, dueGrossMinor: 1_000n }
   expect(due).toMatchObject(dueOfOne)
 

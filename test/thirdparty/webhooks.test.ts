@@ -149,6 +149,11 @@ describe('deliveries', () => {
     expect(await data(service, business.test, 'listDeliveries', { endpointId, status })).toEqual({
       deliveries: [],
     })
+    // Its own retry does not come first.
+    await service.database.durablePool.query(
+      "update webhook_delivery set due_at = now() + interval '1 hour' where endpoint_id = $1",
+      [endpointId],
+    )
     await data(service, business.test, 'updateWebhook', {
       endpointId,
       url: `${receiver.url}?again`,

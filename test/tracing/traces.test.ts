@@ -224,10 +224,10 @@ test('an error of the caller is no error of the service, and a webhook that is r
     attributes: { 'rpc.response.status_code': 'NOT_FOUND', 'error.type': 'not_found' },
   })
   const refused = newTraceparent()
-  receiver.answer({ status: 500, body: 'Ngozi Eze' })
+  // It is not sent again meanwhile, which would be the exemplar of a later test.
+  receiver.answer({ status: 500, headers: { 'retry-after': '3600' }, body: 'Ngozi Eze' })
   await client.recordPayment(report(to, 'refused'), { headers: { traceparent: refused } })
   const { traceId: refusedId } = parseTraceparent(refused)!
-  // It is sent again after some seconds.
   const [webhook] = await collector.waitFor(
     ({ traceId, name }) => traceId === refusedId && name === 'POST webhook',
   )

@@ -178,7 +178,7 @@ test('a report for a test account that closes at that moment is compared with th
     recorded = record(inTest.accountNumber, 1n)
     // It is awaited below.
     recorded.catch(() => undefined)
-    await waitUntil(async () => (await lockWaits(pool(), 'payment_session')) === 1)
+    await waitUntil(async () => (await lockWaits(pool(), 'payment_session')) > 0)
     await accounts().closeAccount({ businessId, reference: inTest.reference })
   })
   const { outcome, transaction } = await recorded

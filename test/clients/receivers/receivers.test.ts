@@ -238,7 +238,8 @@ describe.each(Object.entries(CASES))('a receiver like %s', (_, { start, endpoint
     await delivered(sessions.length + others)
     await waitFor(async () => {
       const [again] = (await deliveries()).slice(-1)
-      expect(again).toMatchObject({ status: DeliveryStatus.DELIVERED, attemptCount: 2 })
+      expect(again?.status).toBe(DeliveryStatus.DELIVERED)
+      expect(again?.attemptCount).toBeGreaterThan(1)
     })
     await waitFor(() =>
       expect(receiver.credits()).toEqual(new Map(sessions.map((each) => [each, credit]))),

@@ -151,7 +151,7 @@ test('a subscriber that reads nothing is ended, and its source freed', async () 
 
 test('a connection is replaced at its maximum age, with a grace period for calls in progress', async () => {
   const { address, look, server } = await openLookUps({
-    grpcLimits: { connectionAgeMs: 1_000, connectionAgeGraceMs: 3_000 },
+    grpcLimits: { connectionAgeMs: 5_000, connectionAgeGraceMs: 3_000 },
   })
   const session = openSession(address)
   const goneAway = new Promise<number>((resolve) => session.once('goaway', resolve))

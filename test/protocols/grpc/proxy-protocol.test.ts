@@ -1,5 +1,4 @@
-import { once } from 'node:events'
-import { connect } from 'node:net'
+import { connect, type Socket } from 'node:net'
 import { createClient } from '@connectrpc/connect'
 import { createGrpcTransport } from '@connectrpc/connect-node'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -53,6 +52,13 @@ const at = <S extends typeof AdminService | typeof BusinessService>(service: S, 
   createClient(service, createGrpcTransport({ baseUrl }))
 const as = (token: string) => ({ headers: { authorization: `Bearer ${token}` } })
 
+/** Waits until a connection is closed or reset. */
+const untilClosed = (socket: Socket) =>
+  new Promise<void>((resolve) => {
+    socket.on('error', () => undefined)
+    socket.once('close', () => resolve())
+  })
+
 /** The address of the caller that created a business, as the audit log has it. */
 async function auditedAddress(baseUrl: string, name: string): Promise<string | undefined> {
   await at(BusinessService, baseUrl).createBusiness({ name }, as(ADMIN_TOKEN))
@@ -103,7 +109,7 @@ describe('a client of a proxy that speaks the PROXY protocol', () => {
     // Three connections are open from the attacker's address; a fourth is refused, another's is not.
     const opened = Array.from({ length: 3 }, () => connect(Number(new URL(attacker).port)))
     const fourth = connect(Number(new URL(attacker).port))
-    await once(fourth, 'close')
+    await untilClosed(fourth)
     expect(await list(await startBalancer(proxied, proxyV1('203.0.113.22', 1)), ADMIN_TOKEN)).toBe(
       'ok',
     )
@@ -117,9 +123,8 @@ describe('a connection from a trusted proxy', () => {
     ['with a line without end', Buffer.alloc(300, 'PROXY TCP4 ')],
   ])('%s is closed', async (_what, bytes) => {
     const socket = connect(portOf(proxied), '127.0.0.1')
-    socket.on('error', () => undefined)
     socket.write(bytes)
-    await once(socket, 'close')
+    await untilClosed(socket)
     expect(socket.bytesRead).toBe(0)
   })
 
@@ -131,7 +136,7 @@ describe('a connection from a trusted proxy', () => {
     for (const part of ['', 'PROXY TCP4']) {
       const socket = connect(server.port, '127.0.0.1')
       socket.write(part)
-      await once(socket, 'close')
+      await untilClosed(socket)
     }
     await until(
       async () => server.connections(),
@@ -159,8 +164,7 @@ test('TLS begins after the header', async () => {
 test('a peer that is no trusted proxy speaks for itself, and its header is not believed', async () => {
   expect(await auditedAddress(direct.grpcUrl, 'direct')).toBe('127.0.0.1')
   const socket = connect(portOf(direct), '127.0.0.1')
-  socket.on('error', () => undefined)
   socket.write(proxyV1('203.0.113.30', 1))
   socket.resume()
-  await once(socket, 'close')
+  await untilClosed(socket)
 })

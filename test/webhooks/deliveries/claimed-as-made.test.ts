@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import type { Webhooks } from '../../../src/webhooks/webhooks.ts'
 import type { Receiver } from '../../support/receiver.ts'
 import { waitUntil } from '../../support/wait-for.ts'
-import { openWebhooks, paymentEvent } from '../fixture.ts'
+import { paymentEvent } from '../fixture.ts'
 import { addEndpoint, clientOf, useWebhooks } from '../harness.ts'
 
 const harness = useWebhooks()
@@ -24,7 +24,6 @@ async function addWarm(webhooks: Webhooks, peer: Receiver, concurrency = 10) {
     const business = await harness.business()
     const { id } = await addEndpoint(webhooks, business, peer.url, { concurrency })
     await harness.publish(paymentEvent(business))
-    webhooks.wake()
     await peer.next()
     await harness.allCompleted(id)
     const [delivery] = await harness.deliveries(id)
@@ -88,13 +87,11 @@ test('no deliveries are created as claimed for an endpoint that fails or is disa
 })
 
 test('a process that stops releases them', async () => {
-  const stopping = openWebhooks(harness.database)
+  const stopping = harness.started()
   const peer = await harness.receiver()
-  stopping.start()
   const { business, id } = await addWarm(stopping, peer)
   peer.answer('hang')
   await harness.publish(paymentEvent(business))
-  stopping.wake()
   await peer.next()
   expect(await pending(id)).toEqual([{ claims: 1, once: true }])
   await stopping.stop()
