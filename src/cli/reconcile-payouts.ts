@@ -32,7 +32,7 @@ const HELP = `
   --to <time>  before this time, in Africa/Lagos (default: now)
   --file <path>  a statement of the bank: CSV with a line of headers (default: the bank's own list)
   --test  in test mode (default: live mode)
-  Example: payout reconcile --bank PROVIDUS --file statement.csv --from 2026-11-01T00:00:00Z
+  Example: payout reconcile --bank PROVIDUS --file statement.csv --from 2026-11-01
 
   discrepancies: list unresolved differences between the transfers of banks and the payouts, newest first
   ${PAGE}

@@ -280,6 +280,9 @@ export const PAYOUT_ERRORS: Readonly<Record<string, Make>> = {
     decision: PayoutDecision.RESEND,
     note: 'x',
   }),
+  'PayoutService.RefundTransaction name_mismatch': refunded({
+    beneficiary: { ...PAYEE, accountName: 'Zeta Yota' },
+  }),
   'PayoutService.RefundTransaction duplicate_reference': refunded({ reference: PAYOUT_REFERENCE }),
   'PayoutService.RefundTransaction refund_exceeds_payment': refunded({ amountMinor: 701n }),
   'PayoutService.RefundTransaction insufficient_balance': spent,

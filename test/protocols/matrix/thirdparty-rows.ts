@@ -232,6 +232,10 @@ export const THIRD_PARTY_ERRORS: Readonly<Record<string, Make>> = {
     allKinds: true,
     kinds: ['PAYMENT_NOTIFICATION'],
   }),
+  'ThirdPartyService.UpdateWebhook duplicate_webhook': async (scene) => ({
+    endpointId: await newEndpoint(scene, scene.businessId, `${DEAF_URL}?another`),
+    url: DEAF_URL,
+  }),
   'ThirdPartyService.TestWebhook endpoint_disabled': disabledWebhook,
   'ThirdPartyService.Redeliver endpoint_disabled': async (scene) => ({
     deliveryId: await newDelivery(scene, await disabledEndpoint(scene, scene.businessId), 1),

@@ -10,9 +10,9 @@ import { DEAF_URL, type Make, type Scene } from './scene.ts'
 export async function newEndpoint(
   { service, otherBusinessId }: Scene,
   businessId = otherBusinessId,
+  url = DEAF_URL,
 ): Promise<string> {
-  const request = { businessId, url: DEAF_URL }
-  const { endpoint } = await service.client(WebhookService).createEndpoint(request)
+  const { endpoint } = await service.client(WebhookService).createEndpoint({ businessId, url })
   return endpoint!.id
 }
 

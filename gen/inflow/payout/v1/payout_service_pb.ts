@@ -1953,10 +1953,11 @@ export const PayoutService: GenService<{
    * original refund. The refund of a held payment whose return was requested must be for the whole payment; once paid, it
    * completes the return.
    *
-   * Errors: INVALID_ARGUMENT (validation_failed: also a payment without the account of its payer), NOT_FOUND
-   * (not_found), ALREADY_EXISTS (duplicate_reference: the reference was used with other details),
-   * FAILED_PRECONDITION (refund_exceeds_payment, insufficient_balance, not_refundable: the payment was not credited, or
-   * is on hold; payouts_paused), UNAVAILABLE (bank_unavailable, unavailable).
+   * Errors: INVALID_ARGUMENT (validation_failed: also a payment without the account of its payer; name_mismatch: the
+   * bank states another name for the beneficiary), NOT_FOUND (not_found), ALREADY_EXISTS (duplicate_reference: the
+   * reference was used with other details), FAILED_PRECONDITION (refund_exceeds_payment, insufficient_balance,
+   * not_refundable: the payment was not credited, or is on hold; payouts_paused), UNAVAILABLE (bank_unavailable,
+   * unavailable).
    *
    * @generated from rpc inflow.payout.v1.PayoutService.RefundTransaction
    */

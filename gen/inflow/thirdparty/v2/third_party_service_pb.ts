@@ -963,8 +963,8 @@ export const ThirdPartyService: GenService<{
     output: typeof AcceptPaymentResponseSchema;
   },
   /**
-   * Requests the return of a held payment to its payer. An operator returns the money; the payment is
-   * then reversed, with an event. A repeat changes nothing.
+   * Requests the return of a held payment to its payer. A refund of the whole payment returns the money, or an
+   * operator does, outside Inflow; the payment is then reversed, with an event. A repeat changes nothing.
    *
    * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found), FAILED_PRECONDITION (not_held: the
    * payment was never held, or was accepted).
@@ -1193,7 +1193,7 @@ export const ThirdPartyService: GenService<{
    *
    * Errors: INVALID_ARGUMENT (validation_failed: also for a URL that must not be called), ALREADY_EXISTS
    * (duplicate_webhook: another endpoint has the URL, so that a repeat does not send every event twice),
-   * RESOURCE_EXHAUSTED (too_many_endpoints: 50 per business and mode).
+   * RESOURCE_EXHAUSTED (too_many_endpoints: 50 per business and mode, 1,000 per business with deleted ones).
    *
    * @generated from rpc inflow.thirdparty.v2.ThirdPartyService.CreateWebhook
    */
@@ -1217,7 +1217,7 @@ export const ThirdPartyService: GenService<{
    * deliveries.
    *
    * Errors: INVALID_ARGUMENT (validation_failed: also for a URL that must not be called), NOT_FOUND
-   * (not_found).
+   * (not_found), ALREADY_EXISTS (duplicate_webhook: another endpoint has the URL).
    *
    * @generated from rpc inflow.thirdparty.v2.ThirdPartyService.UpdateWebhook
    */

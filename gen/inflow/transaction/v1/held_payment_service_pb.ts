@@ -255,8 +255,9 @@ export const HeldPaymentService: GenService<{
     output: typeof AcceptPaymentResponseSchema;
   },
   /**
-   * Requests the return of a held payment for its business. An operator returns the money, and then calls
-   * CompleteReturn. A repeat changes nothing.
+   * Requests the return of a held payment for its business. A refund of the whole payment completes the return once
+   * it is paid. Otherwise an operator returns the money outside Inflow, and then calls CompleteReturn. A repeat
+   * changes nothing.
    *
    * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found), FAILED_PRECONDITION (not_held: the
    * payment was never held, or was accepted).

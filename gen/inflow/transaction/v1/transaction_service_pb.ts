@@ -1003,8 +1003,8 @@ export const TransactionService: GenService<{
    * does not open it.
    *
    * Errors: INVALID_ARGUMENT (validation_failed), NOT_FOUND (not_found), FAILED_PRECONDITION
-   * (already_reversed; not_reversible: the payment is pending or failed; imported_transaction: another provider
-   * had the payment, and its money is in no balance here).
+   * (already_reversed; not_reversible: the payment is pending or failed, or has refunds; imported_transaction:
+   * another provider had the payment, and its money is in no balance here).
    *
    * @generated from rpc inflow.transaction.v1.TransactionService.ReverseTransaction
    */

@@ -1081,7 +1081,7 @@ export const WebhookService: GenService<{
    *
    * Errors: INVALID_ARGUMENT (validation_failed: also for a URL that must not be called, and for a kind
    * that endpoints are not sent), NOT_FOUND (not_found: the business), RESOURCE_EXHAUSTED
-   * (too_many_endpoints: 50 per business and mode).
+   * (too_many_endpoints: 50 per business and mode, 1,000 per business with deleted ones).
    *
    * @generated from rpc inflow.webhook.v1.WebhookService.CreateEndpoint
    */
