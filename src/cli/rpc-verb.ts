@@ -122,8 +122,11 @@ export const rpc =
       }
       const showPage = async (pageRequest: MessageShape<Input>, isFirst = false) => {
         const page = await callPages(method, verb, service, pageRequest)
-        // The last page of a list may be empty.
-        if (!isFirst && rowsOf(method, page)?.length === 0) return ''
+        const { nextPageToken = '' } = page as { readonly nextPageToken?: string }
+        // The last page of a list may be empty. An endless list ends here.
+        if (!isFirst && rowsOf(method, page)?.length === 0) {
+          return verb.isEndless?.(request) ? '' : nextPageToken
+        }
         const response = (await completes?.(page, service, request)) ?? page
         const text = () =>
           typeof shows === 'function'
@@ -131,7 +134,7 @@ export const rpc =
             : textOf(output, response, shows, also)
         if (!silent) printResponse(options, output, response, text)
         for (const each of [notes?.(response, request) ?? []].flat()) note(each)
-        return (response as { readonly nextPageToken?: string }).nextPageToken
+        return nextPageToken
       }
       let next = await showPage(request, true)
       while (options.paginate && next) next = await showPage({ ...request, pageToken: next })
