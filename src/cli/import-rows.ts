@@ -187,15 +187,6 @@ function isMessage(field: DescField): field is DescField & { readonly fieldKind:
 
 type Read = { readonly value: unknown } | { readonly fault: string }
 
-const BOOLEANS: Readonly<Record<string, boolean>> = {
-  true: true,
-  yes: true,
-  1: true,
-  false: false,
-  no: false,
-  0: false,
-}
-
 function readValue({ field, isNaira = false }: Target, text: string): Read {
   if (isMessage(field)) {
     const value = localTime.parse(text)
@@ -213,8 +204,10 @@ function readValue({ field, isNaira = false }: Target, text: string): Read {
   }
   const scalar = field.fieldKind === 'scalar' ? field.scalar : ScalarType.STRING
   if (scalar === ScalarType.BOOL) {
-    const value = BOOLEANS[text.toLowerCase()]
-    return value === undefined ? { fault: 'must be true or false' } : { value }
+    const isTrue = /^(true|yes|1)$/i.test(text)
+    return isTrue || /^(false|no|0)$/i.test(text)
+      ? { value: isTrue }
+      : { fault: 'must be true or false' }
   }
   if (scalar !== ScalarType.INT64) return { value: text }
   if (isNaira) {

@@ -73,6 +73,20 @@ test('what is written as CSV or as JSON is read as it was, without a float betwe
   )
 })
 
+test('a cell that is no boolean is refused', async () => {
+  const file = join(temporaryFolder(), 'rows.csv')
+  writeFileSync(file, 'session_id,settled\na,constructor\nb,maybe\nc,YES\nd,0\n')
+  const found = await read(file)
+  const faultsOf = (at: number) =>
+    found[at]!.faults.filter(({ field }) => field === 'settled').map(({ message }) => message)
+  expect([0, 1, 2, 3].map(faultsOf)).toEqual([
+    ['must be true or false'],
+    ['must be true or false'],
+    [],
+    [],
+  ])
+})
+
 async function readText(chunks: readonly string[]): Promise<(readonly string[])[]> {
   const records: (readonly string[])[] = []
   for await (const { fields } of readCsv(chunks)) records.push(fields)
