@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
-import { withTimeout } from '../core/concurrency.ts'
+import { untilAborted, withTimeout } from '../core/concurrency.ts'
 import { flushLog } from './log.ts'
 import { CLOSE_MS } from './start-instance.ts'
 
@@ -104,13 +104,4 @@ async function drain(options: Options, hurried: AbortSignal): Promise<void> {
   }
   // If the service did not finish in time, the end of the process cuts its connections.
   await closeDatabase()
-}
-
-/** Waits for a promise, or until a signal aborts. */
-async function untilAborted(promise: Promise<unknown>, signal: AbortSignal): Promise<void> {
-  const aborted = new Promise<void>((resolve) => {
-    if (signal.aborted) resolve()
-    else signal.addEventListener('abort', () => resolve(), { once: true })
-  })
-  await Promise.race([promise, aborted])
 }

@@ -58,7 +58,8 @@ export function createLog(
       level,
       formatters: { level: (label) => ({ level: label }) },
       timestamp: pino.stdTimeFunctions.isoTime,
-      mixin: requestFields,
+      // The ids of the current request.
+      mixin: () => ({ ...currentRequest() }),
       redact: {
         paths: PRIVATE_FIELDS.flatMap((field) => [field, `*.${field}`, `*.*.${field}`]),
         censor: HIDDEN,
@@ -78,11 +79,6 @@ export function createLog(
     },
     destination,
   )
-}
-
-/** The ids of the current request, which each line gets. */
-function requestFields(): Readonly<Record<string, string>> {
-  return { ...currentRequest() }
 }
 
 /** The fields of an error that help to find its cause, without rows, parameters and requests. */

@@ -50,13 +50,7 @@ export interface Service extends Ports {
   /** Reports that the service is about to stop: it is no longer ready, and continues to serve. */
   announceStop(): void
   /** Finishes the work in progress, and stops. The database stays open. @returns the number of cut requests and streams */
-  close(): Promise<Cut>
-}
-
-/** Requests and streams that had not ended by themselves when the service stopped. */
-interface Cut {
-  readonly http_cut: number
-  readonly grpc_cut: number
+  close(): Promise<{ readonly http_cut: number; readonly grpc_cut: number }>
 }
 
 /** Composes the domains, opens the servers and starts the work. */

@@ -98,7 +98,8 @@ export function mergeFields(fields: BankFields, overrides: BankFields): BankFiel
   return merged
 }
 
-function parseFields(text: string): BankFields | undefined {
+/** @returns undefined if the text is not a JSON object */
+export function parseFields(text: string): BankFields | undefined {
   try {
     return fieldsOf(JSON.parse(text))
   } catch {

@@ -94,17 +94,7 @@ function builtIn(): readonly Institution[] {
 const BYTES_MAX = 1_048_576
 const HEADER = 'code,name,nuban_code'
 
-interface CsvRecord {
-  readonly line: number
-  readonly fields: readonly string[]
-}
-
-interface Row {
-  readonly line: number
-  readonly institution: Institution
-}
-
-function readRows(file: string): readonly Row[] {
+function readRows(file: string) {
   const [header, ...records] = parseCsv(readText(file))
   const given = header?.fields.join(',').toLowerCase()
   if (given !== HEADER) throw new InstitutionsFileError(`must begin with the header ${HEADER}`)
@@ -135,7 +125,7 @@ function readText(file: string): string {
   throw new InstitutionsFileError(`must name a file of at most ${BYTES_MAX} bytes`)
 }
 
-function parseCsv(text: string): readonly CsvRecord[] {
+function parseCsv(text: string): readonly { line: number; fields: readonly string[] }[] {
   try {
     const records = parse(text, {
       bom: true,

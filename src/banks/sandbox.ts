@@ -202,30 +202,8 @@ function sessionIdOf({ reference }: TransferOrder): string {
   return `999999${BigInt(`0x${hash}`).toString().slice(-24).padStart(24, '0')}`
 }
 
-const GIVEN_NAMES = [
-  'ADA',
-  'BOLA',
-  'CHIDI',
-  'DAYO',
-  'EMEKA',
-  'FUNKE',
-  'HALIMA',
-  'IBRAHIM',
-  'KEMI',
-  'NGOZI',
-]
-const FAMILY_NAMES = [
-  'ABUBAKAR',
-  'ADEYEMI',
-  'BALOGUN',
-  'BELLO',
-  'DANJUMA',
-  'EZE',
-  'MUSA',
-  'OBI',
-  'OKAFOR',
-  'OKORO',
-]
+const GIVEN_NAMES = 'ADA BOLA CHIDI DAYO EMEKA FUNKE HALIMA IBRAHIM KEMI NGOZI'.split(' ')
+const FAMILY_NAMES = 'ABUBAKAR ADEYEMI BALOGUN BELLO DANJUMA EZE MUSA OBI OKAFOR OKORO'.split(' ')
 
 /** The holder of a simulated account: always the same for an account number. */
 export function simulatedName(accountNumber: string): string {

@@ -29,18 +29,7 @@ const REFUSALS: ReadonlyMap<string, FailureReason> = new Map([
 /** 09: in progress. 01: "status unknown, wait for the settlement report". */
 const PENDING: ReadonlySet<string> = new Set(['09', '01'])
 
-const OPEN_CODES: ReadonlySet<string> = new Set([
-  '00',
-  '01',
-  '09',
-  '26',
-  '68',
-  '91',
-  '92',
-  '94',
-  '96',
-  '97',
-])
+const OPEN_CODES: ReadonlySet<string> = new Set('00 01 09 26 68 91 92 94 96 97'.split(' '))
 
 /**
  * Whether, by its code, the transfer may have been made or may still be made: approved, in progress, status unknown,

@@ -91,16 +91,7 @@ export const SERVICE_NOUNS: readonly Noun[] = listNouns(SERVICE_HELP, {
   completion: async () => (await import('./completion.ts')).completion,
 })
 
-const OF_SERVICE = [
-  'serve',
-  'init',
-  'config',
-  'migrate',
-  'master-key',
-  'doctor',
-  'health',
-  'fake-banks',
-]
+const OF_SERVICE = 'serve init config migrate master-key doctor health fake-banks'.split(' ')
 
 /** The nouns that exist only in a checkout. Help does not list them, and using one says where to run it. */
 export const ABSENT_NOUNS: readonly Noun[] = OF_SERVICE.map((name) => ({

@@ -49,11 +49,9 @@ const listen = serviceAction<ListenOptions>(async (service, options) => {
   process.once('SIGINT', onSignal).once('SIGTERM', onSignal)
   await removeStale(client, businessId)
 
-  let resolveSecret = (_secret: string): void => undefined
+  const { promise: secret, resolve: resolveSecret } = Promise.withResolvers<string>()
   const receiver = await startReceiver({
-    secret: new Promise((resolve) => {
-      resolveSecret = resolve
-    }),
+    secret,
     forwardTo: options.forwardTo,
     onReceived: (received) => print(options.json ? jsonOf(received) : textOf(received)),
   })

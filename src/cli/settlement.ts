@@ -1,4 +1,5 @@
 import { create } from '@bufbuild/protobuf'
+import { timestampNow } from '@bufbuild/protobuf/wkt'
 import { type Command, InvalidArgumentError } from 'commander'
 import { BusinessService } from '../../gen/inflow/business/v1/business_service_pb.ts'
 import {
@@ -22,7 +23,7 @@ import { forEachConcurrently } from '../core/concurrency.ts'
 import { formatAmount } from '../core/money.ts'
 import { columnsOf } from './columns.ts'
 import { YES } from './confirm.ts'
-import { amount, localTime, numberFrom } from './options.ts'
+import { amount, lagosTime, localTime, numberFrom } from './options.ts'
 import { counted, EXIT, Failure, fields, jsonText, note, print, table, visible } from './output.ts'
 import type { Progress } from './progress.ts'
 import { BUSINESS, PAGE, rpc } from './rpc-verb.ts'
@@ -101,7 +102,7 @@ export function settle(noun: Command): void {
     calendar: rpc(SettlementService.method.getSettlementCalendar, {
       flags: { month: { read: readMonth } },
       request: ({ month }: { month?: string }) => ({
-        month: month ?? LAGOS_MONTH.format(Date.now()),
+        month: month ?? lagosTime.format(timestampNow()).slice(0, 'YYYY-MM'.length),
       }),
       shows: columnsOf(
         SettlementDaySchema,
@@ -128,13 +129,6 @@ export function settle(noun: Command): void {
     }),
   })
 }
-
-/** Formats a time as `YYYY-MM` in Lagos. */
-const LAGOS_MONTH = new Intl.DateTimeFormat('en-CA', {
-  timeZone: 'Africa/Lagos',
-  year: 'numeric',
-  month: '2-digit',
-})
 
 function readMonth(text: string): string {
   if (/^20\d\d-(0[1-9]|1[0-2])$/.test(text)) return text

@@ -1,3 +1,4 @@
+import { addAbortListener } from 'node:events'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 
 /**
@@ -14,6 +15,17 @@ export async function withTimeout(promise: Promise<unknown>, limitMs: number): P
     return await Promise.race([promise.then(() => true), timeout])
   } finally {
     clearTimeout(timer)
+  }
+}
+
+/** Waits for a promise, or until a signal aborts. */
+export async function untilAborted(promise: Promise<unknown>, signal: AbortSignal): Promise<void> {
+  const { promise: aborted, resolve } = Promise.withResolvers<void>()
+  const listener = addAbortListener(signal, () => resolve())
+  try {
+    await Promise.race([promise, aborted])
+  } finally {
+    listener[Symbol.dispose]()
   }
 }
 

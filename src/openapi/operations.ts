@@ -82,14 +82,8 @@ function json(schema: JsonObject, example: JsonObject): JsonObject {
   return { 'application/json': { schema, example } }
 }
 
-/** A request of a REST path, and the response to it. */
-interface Example {
-  readonly request: JsonObject
-  readonly response: JsonObject
-}
-
-/** @throws Error for a method without an example */
-function exampleOf(method: DescMethod): Example {
+/** A request of a REST path, and the response to it. @throws Error for a method without an example */
+function exampleOf(method: DescMethod) {
   const { name } = method
   const [request, data] = [REQUESTS[name], RESPONSES[name]]
   if (!request || !data) throw new Error(`${name} has no example`)

@@ -58,8 +58,7 @@ export function createReadFloats(context: PayoutContext, denials: Denials): Loop
           if (isDenied && clock.now() >= denial.atMs + deniedMs)
             denials.set(key, { ...denial, triedBy: '' })
           if (readAtMs === undefined) continue
-          const { availableMinor, error } = storable(reading)
-          await storeReading(database.durablePool, { bank, live, availableMinor, error, readAtMs })
+          await storeReading(database.durablePool, { bank, live, reading, readAtMs })
         }
       }
       return undefined
@@ -102,19 +101,24 @@ function storable(reading: FloatReading) {
  */
 async function storeReading(
   on: Queryable,
-  reading: {
+  {
+    bank,
+    live,
+    reading,
+    readAtMs,
+  }: {
     readonly bank: BankCode
     readonly live: boolean
-    readonly availableMinor: bigint | undefined
-    readonly error: string
+    readonly reading: FloatReading
     readonly readAtMs: number
   },
 ): Promise<void> {
+  const { availableMinor, error } = storable(reading)
   await on.query(
     `update bank_float set available_minor = coalesce($3, available_minor), error = $4,
         read_at = case when $3::bigint is null then read_at else to_timestamp($5::float8 / 1000) end
       where bank = $1 and live = $2`,
-    [reading.bank, reading.live, reading.availableMinor ?? null, reading.error, reading.readAtMs],
+    [bank, live, availableMinor ?? null, error, readAtMs],
   )
 }
 

@@ -69,15 +69,8 @@ export interface Cut {
 /** The pause after an attempt that did not get its locks. Inserts wait during each attempt. */
 export const LOCKED_MS = 10_000
 
-/** A partition. The upper bound is exclusive; undefined: no bound. */
-interface Partition {
-  readonly name: string
-  readonly lower: string | undefined
-  readonly upper: string | undefined
-}
-
-/** The partitions of a table in the order of their keys; the last has no upper bound. */
-export async function listPartitions(pool: Pool, table: string): Promise<readonly Partition[]> {
+/** The partitions of a table in the order of their keys. The upper bound is exclusive; the last has none. */
+export async function listPartitions(pool: Pool, table: string) {
   const { rows } = await pool.query<{ name: string; lower: string | null; upper: string | null }>({
     name: 'partition-list',
     text: `select p.name, p.lower, p.upper from list_partitions($1) p

@@ -253,18 +253,12 @@ async function sumUnsettled(
   return { parts, isCut: parts.reduce((sum, { count }) => sum + count, 0n) > PAYMENTS_MAX }
 }
 
-/** The number of balances whose oldest unsettled payment is due on a day. */
-interface DueDay {
-  readonly day: number
-  readonly balances: bigint
-}
-
-/** @param beforeMs the end of the period; balances that were due before the period count too */
-async function countDue(
-  on: Queryable,
-  { live, businessIds }: Scope,
-  beforeMs: number,
-): Promise<{ readonly days: readonly DueDay[]; readonly isCut: boolean }> {
+/**
+ * Counts the balances by the day on which their oldest unsettled payment is due.
+ *
+ * @param beforeMs the end of the period; balances that were due before the period count too
+ */
+async function countDue(on: Queryable, { live, businessIds }: Scope, beforeMs: number) {
   const { rows } = await on.query<{ day: number; balances: string }>(
     `select floor((extract(epoch from due_at) + 3600) / 86400)::int4 as day, count(*) as balances from (
         select due_at from settlement_due

@@ -86,7 +86,7 @@ function bodySchemaOf({ name, description, type, data, optionalData }: EventKind
     description,
     ...objectOf(EventBodySchema.fields, EventBodySchema.fields, {
       event: { const: name },
-      data: withProperty(dataSchema, 'type', { const: type }),
+      data: { ...dataSchema, properties: { ...dataSchema.properties, type: { const: type } } },
     }),
   } satisfies JsonObject
 }
@@ -111,10 +111,6 @@ function objectOf(
     ),
     required: inOrder.filter((field) => required.includes(field)).map((field) => field.jsonName),
   }
-}
-
-function withProperty(schema: ObjectSchema, name: string, property: JsonObject): JsonObject {
-  return { ...schema, properties: { ...schema.properties, [name]: property } }
 }
 
 function schemaOf(field: DescField): JsonObject {

@@ -8,13 +8,13 @@ import type { TimeText } from '../core/clock.ts'
 import { assert, Fault, invalidFields } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import { readLogState } from '../events/log-state.ts'
-import { endpointKindFaults } from '../events/message.ts'
 import { connectionOf } from './connections/apply-connection.ts'
 import type { Connection } from './connections/connection.ts'
 import { createConnectedSender } from './connections/send-connected.ts'
 import { CONCURRENCY_DEFAULT, type EndpointContext } from './endpoints/endpoint.ts'
 import { activeSecrets, lockEndpoint } from './endpoints/list-endpoints.ts'
 import { WIAXY_KINDS } from './endpoints/request-format.ts'
+import { endpointFaults } from './endpoints/update-endpoint.ts'
 import { type Candidate, toLogEntry } from './rehearsal-message.ts'
 import {
   type Answer,
@@ -23,7 +23,6 @@ import {
   runSteps,
   type Signature,
 } from './rehearsal-steps.ts'
-import { urlRefusal } from './sender/address-guard.ts'
 import { createToWebhookBody } from './sender/body.ts'
 import type { HttpClient } from './sender/http-client.ts'
 import { decryptSecret, newSecret, newTextSecret, signedHeaders } from './sender/sign.ts'
@@ -203,19 +202,15 @@ async function openEndpoint(context: EndpointContext, endpointId: string): Promi
 }
 
 async function openCandidate(
-  { database: { orm }, rules }: EndpointContext,
+  context: EndpointContext,
   { secret, ...candidate }: Candidate,
 ): Promise<Receiver> {
   const { businessId, url, format } = candidate
-  const refusal = urlRefusal(url, rules)
-  const faults = [
-    ...(refusal === undefined ? [] : [{ field: 'url', message: refusal }]),
-    ...endpointKindFaults(candidate.kinds),
-  ]
+  const faults = endpointFaults({ ...candidate, connection: {} }, context)
   if (faults.length > 0) {
     throw invalidFields(faults.map((fault) => ({ ...fault, field: `candidate.${fault.field}` })))
   }
-  await findBusiness(orm.em.fork(), businessId)
+  await findBusiness(context.database.orm.em.fork(), businessId)
   const isDefault = format.profile === 'WIAXY' && candidate.kinds.length === 0
   return {
     ...candidate,

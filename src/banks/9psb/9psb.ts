@@ -25,7 +25,7 @@ import {
   NotListedError,
   parseBankJson,
 } from '../http/bank-http.ts'
-import { createCalls, JSON_HEADERS, lifetimeSeconds, type NinePsbResponse } from './call.ts'
+import { createCall, JSON_HEADERS, lifetimeSeconds, type NinePsbResponse } from './call.ts'
 import { readNotification, readTransaction } from './notification.ts'
 import type { NinePsbSettings } from './settings.ts'
 import { createNinePsbTransfers } from './transfer.ts'
@@ -40,7 +40,7 @@ import { createNinePsbTransfers } from './transfer.ts'
  */
 export function createNinePsb(options: ConnectorOptions<NinePsbSettings>): LiveConnector {
   const { settings, http, clock, onAccess, apiAt } = options
-  const calls = createCalls({
+  const call = createCall({
     http,
     clock,
     onAccess,
@@ -50,19 +50,19 @@ export function createNinePsb(options: ConnectorOptions<NinePsbSettings>): LiveC
   })
   /** Needs the account and either reference or session id; returns at most ten payments. */
   const confirm = (fields: BankFields, signal: AbortSignal) =>
-    calls.post(settings.confirmPath, fields, signal)
+    call(settings.confirmPath, fields, signal)
   return {
     // The bank recognises our reference.
     afterCrash: 'retry',
     async openAccount(order, signal) {
       const body = orderBody(order, settings, clock.now())
-      const response = await calls.post(settings.createPath, body, signal)
+      const response = await call(settings.createPath, body, signal)
       return toAccountResult(order, response)
     },
     fixesExpiry: true,
     async closeAccount({ reference, accountNumber }, signal) {
       const customer = { account: { number: accountNumber } }
-      const response = await calls.post(
+      const response = await call(
         settings.deactivatePath,
         { transaction: { reference }, customer },
         signal,

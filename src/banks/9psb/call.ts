@@ -26,11 +26,6 @@ export type NinePsbResponse =
   /** The bank may have executed it. */
   | { readonly kind: 'unclear'; readonly cause: string }
 
-/** An API of the bank, with authentication. */
-interface NinePsbCalls {
-  post(path: string, body: unknown, signal: AbortSignal): Promise<NinePsbResponse>
-}
-
 export interface CallsOptions extends BankApi {
   readonly clock: Clock
   readonly timeoutMs: number
@@ -44,7 +39,8 @@ const TOKEN_MARGIN_SECONDS = 60
 
 export const JSON_HEADERS = { 'content-type': 'application/json', accept: 'application/json' }
 
-export function createCalls(options: CallsOptions): NinePsbCalls {
+/** A function that calls the API of the bank, with authentication. */
+export function createCall(options: CallsOptions) {
   const { http, clock, timeoutMs, onAccess, authenticate, classify } = options
   const accessToken = createAccessToken({
     fetch: authenticate,
@@ -91,14 +87,12 @@ export function createCalls(options: CallsOptions): NinePsbCalls {
         : { kind: 'refused', cause }
     }
   }
-  return {
-    async post(path, body, signal) {
-      const response = await authenticated(path, body, signal)
-      if (response.kind === 'denied') onAccess(response.cause)
-      // Without a code, the response is not from the bank's application.
-      if (response.kind === 'responded' && response.code !== '') onAccess(undefined)
-      return response
-    },
+  return async (path: string, body: unknown, signal: AbortSignal): Promise<NinePsbResponse> => {
+    const response = await authenticated(path, body, signal)
+    if (response.kind === 'denied') onAccess(response.cause)
+    // Without a code, the response is not from the bank's application.
+    if (response.kind === 'responded' && response.code !== '') onAccess(undefined)
+    return response
   }
 }
 

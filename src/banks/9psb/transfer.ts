@@ -36,7 +36,7 @@ import {
 } from '../transfer-response.ts'
 import {
   type CallsOptions,
-  createCalls,
+  createCall,
   JSON_HEADERS,
   lifetimeSeconds,
   type NinePsbResponse,
@@ -55,23 +55,23 @@ export function createNinePsbTransfers(
   options: Omit<CallsOptions, 'authenticate' | 'classify'>,
 ): TransferConnector {
   const authenticate = (signal: AbortSignal) => authenticateAt(settings, options.http, signal)
-  const calls = createCalls({ ...options, authenticate, classify })
+  const call = createCall({ ...options, authenticate, classify })
   return {
     async enquireName({ bankCode, accountNumber }, signal) {
       const fields = { customer: { account: { bank: bankCode, number: accountNumber } } }
-      return toName(accountNumber, await calls.post(settings.transferEnquiryPath, fields, signal))
+      return toName(accountNumber, await call(settings.transferEnquiryPath, fields, signal))
     },
     async send(order, signal) {
       const fields = transferFields(order, settings)
-      return toSent(order, await calls.post(settings.transferPath, fields, signal))
+      return toSent(order, await call(settings.transferPath, fields, signal))
     },
     async find(order, signal) {
       const fields = { transactionId: order.reference }
-      return toFound(order, await calls.post(settings.transferStatusPath, fields, signal))
+      return toFound(order, await call(settings.transferStatusPath, fields, signal))
     },
     async readFloat(signal) {
       const { transferAccount, transferWalletPath } = settings
-      const response = await calls.post(transferWalletPath, { accountNo: transferAccount }, signal)
+      const response = await call(transferWalletPath, { accountNo: transferAccount }, signal)
       return toFloat(transferAccount, response)
     },
     consistencyMs: CONSISTENCY_MS,

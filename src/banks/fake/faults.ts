@@ -22,25 +22,7 @@ export type ServerFault = (typeof SERVER_FAULTS)[number]
 export interface Faults<Operation extends string, Fault extends string> {
   /** Makes the next `times` requests of the operation fail. */
   add(operation: Operation, fault: Fault, times?: number): void
-  /** Removes and returns the fault of the current request. */
-  take(operation: Operation): Fault | undefined
   clear(): void
-}
-
-export function createFaults<Operation extends string, Fault extends string>(): Faults<
-  Operation,
-  Fault
-> {
-  const pending = new Map<Operation, Fault[]>()
-  return {
-    add(operation, fault, times = 1) {
-      const queue = pending.get(operation) ?? []
-      for (let i = 0; i < times; i++) queue.push(fault)
-      pending.set(operation, queue)
-    },
-    take: (operation) => pending.get(operation)?.shift(),
-    clear: () => pending.clear(),
-  }
 }
 
 /** The wrong responses of a fake bank. */

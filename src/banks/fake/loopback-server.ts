@@ -2,7 +2,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '../../core/clock.ts'
-import { createFaults, type Faults, SERVER_FAULTS, type ServerFault } from './faults.ts'
+import { type Faults, SERVER_FAULTS, type ServerFault } from './faults.ts'
 
 /** A request to a fake bank. */
 export interface FakeRequest {
@@ -143,13 +143,20 @@ function send(
 export function createOperations<Operation extends string, Fault extends string>(
   operations: readonly Operation[],
 ) {
-  const faults = createFaults<Operation, Fault>()
+  const pending = new Map<Operation, Fault[]>()
+  const faults: Faults<Operation, Fault> = {
+    add(operation, fault, times = 1) {
+      const queue = pending.get(operation) ?? []
+      pending.set(operation, [...queue, ...Array<Fault>(times).fill(fault)])
+    },
+    clear: () => pending.clear(),
+  }
   const requests = Object.fromEntries(operations.map((name) => [name, 0])) as Record<
     Operation,
     number
   >
   return {
-    faults: faults as Faults<Operation, Fault>,
+    faults,
     /** Requests per operation, whatever their results. */
     requests: requests as Readonly<Record<Operation, number>>,
     /** @param respond gets the request's fault, unless it is one of any server */
@@ -163,7 +170,7 @@ export function createOperations<Operation extends string, Fault extends string>
       return {
         fault() {
           requests[operation] += 1
-          return faults.take(operation)
+          return pending.get(operation)?.shift()
         },
         respond: respond as FakeRoute['respond'],
       }

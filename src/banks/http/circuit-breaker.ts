@@ -29,16 +29,11 @@ export class EarlyAbortError extends Error {
 }
 
 /** Stops requests to a bank that does not respond. */
-interface CircuitBreaker {
-  readonly policy: CircuitBreakerPolicy
-  state(): BreakerState
-}
-
 export function createCircuitBreaker(
   limits: BreakerLimits,
   clock: Clock,
   onChange?: (state: 'open' | 'closed') => void,
-): CircuitBreaker {
+) {
   let openedAtMs = 0
   const policy: CircuitBreakerPolicy = circuitBreaker(
     handleWhen((error) => {

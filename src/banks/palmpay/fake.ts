@@ -1,14 +1,7 @@
-import {
-  createHash,
-  createSign,
-  createVerify,
-  generateKeyPairSync,
-  type KeyObject,
-} from 'node:crypto'
+import { createHash, generateKeyPairSync, type KeyObject, sign, verify } from 'node:crypto'
 import { type Clock, systemClock } from '../../core/clock.ts'
-import { HOUR_MS } from '../../core/durations.ts'
 import { BANK_FACTS } from '../bank.ts'
-import { getPath } from '../bank-fields.ts'
+import { getPath, parseFields } from '../bank-fields.ts'
 import { createFakeIds, numberToken } from '../fake/fake-ids.ts'
 import type { RequestFault, ServerFault } from '../fake/faults.ts'
 import {
@@ -56,18 +49,7 @@ interface FakePalmPayOptions extends FakeBankOptions {
 
 export type FakePalmPay = Awaited<ReturnType<typeof startFakePalmPay>>
 
-const [SECOND, MINUTE, HOUR] = [1_000, 60_000, HOUR_MS]
-
-const RETRY_DELAYS_MS = [
-  5 * SECOND,
-  30 * SECOND,
-  4 * MINUTE,
-  10 * MINUTE,
-  HOUR,
-  2 * HOUR,
-  6 * HOUR,
-  15 * HOUR,
-]
+const RETRY_DELAYS_MS = [5, 30, 240, 600, 3_600, 7_200, 21_600, 54_000].map((s) => s * 1_000)
 
 const PATHS: Readonly<Record<PalmPayOperation, string>> = {
   create: '/api/v2/virtual/account/label/create',
@@ -156,7 +138,7 @@ const CLOCK_SKEW_MAX_MS = 300_000
 function createGuard({ appId, merchantPublicKey }: PalmPayCredentials, clock: Clock): Guard {
   const nonces = new Set<string>()
   return ({ headers, body }) => {
-    const fields = parseObject(body)
+    const fields = parseFields(body) ?? {}
     const { nonceStr, requestTime, version } = fields
     const signature = headers['signature'] ?? ''
     const isKnownApp = headers['authorization'] === `Bearer ${appId}`
@@ -169,15 +151,6 @@ function createGuard({ appId, merchantPublicKey }: PalmPayCredentials, clock: Cl
     if (!isNew || !isComplete || !(skewMs < CLOCK_SKEW_MAX_MS)) return BAD_PARAMETER
     nonces.add(nonceStr)
     return undefined
-  }
-}
-
-function parseObject(text: string): Readonly<Record<string, unknown>> {
-  try {
-    const value: unknown = JSON.parse(text)
-    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}
-  } catch {
-    return {}
   }
 }
 
@@ -391,16 +364,14 @@ type Fields = Readonly<Record<string, unknown>>
 
 /** Whether the merchant signed this request. Implemented independently of the connector. */
 export function isRequestSigned(body: Fields, signature: string, key: KeyObject): boolean {
-  const verifier = createVerify('RSA-SHA1')
-  verifier.update(digestOf(body, (value) => value.trim()))
-  return verifier.verify(key, signature, 'base64')
+  const digest = Buffer.from(digestOf(body, (value) => value.trim()))
+  return verify('RSA-SHA1', digest, key, Buffer.from(signature, 'base64'))
 }
 
 /** Signs as PalmPay does: with the values unchanged. */
 export function signFake(fields: Fields, key: KeyObject): string {
-  const signer = createSign('RSA-SHA1')
-  signer.update(digestOf(fields, (value) => value))
-  return signer.sign(key, 'base64')
+  const digest = Buffer.from(digestOf(fields, (value) => value))
+  return sign('RSA-SHA1', digest, key).toString('base64')
 }
 
 function digestOf(fields: Fields, prepare: (value: string) => string): string {

@@ -1,5 +1,5 @@
-import { addAbortListener } from 'node:events'
 import type { Clock } from '../../core/clock.ts'
+import { untilAborted } from '../../core/concurrency.ts'
 import { MINUTE_MS } from '../../core/durations.ts'
 import { failure } from '../bank.ts'
 import { type BankFields, textOf } from '../bank-fields.ts'
@@ -83,7 +83,7 @@ export function createSearch(options: Options) {
       wantedFromMs = Number.POSITIVE_INFINITY
     }
     const reading = current
-    await endOf(reading.ended, signal)
+    await untilAborted(reading.ended, signal)
     const states = (reading.entries.get(order.reference) ?? []).map((entry) =>
       options.stateOf(order, entry),
     )
@@ -155,17 +155,6 @@ function keep(reading: Reading, entry: BankFields): void {
   const entries = reading.entries.get(reference)
   if (entries === undefined) reading.entries.set(reference, [entry])
   else entries.push(entry)
-}
-
-/** Waits for the end of a reading, or until the signal is aborted. */
-async function endOf(ended: Promise<void>, signal: AbortSignal): Promise<void> {
-  const { promise: aborted, resolve } = Promise.withResolvers<void>()
-  const listener = addAbortListener(signal, () => resolve())
-  try {
-    await Promise.race([ended, aborted])
-  } finally {
-    listener[Symbol.dispose]()
-  }
 }
 
 /** The state of the transfers that were found before the list ended. A failed one may be followed by one that was paid. */

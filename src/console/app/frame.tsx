@@ -94,15 +94,7 @@ function Rail() {
 }
 
 /** The pages that get a tab on a phone: the first of these that the viewer may open. Other pages are under "More". */
-const TABS: readonly string[] = [
-  '/',
-  '/payments',
-  '/accounts',
-  '/review',
-  '/webhooks',
-  '/settlement',
-  '/events',
-]
+const TABS = '/ /payments /accounts /review /webhooks /settlement /events'.split(' ')
 const TABS_MAX = 5
 
 /** The name of the console; in a portal, the logo or the name from the settings. */

@@ -11,7 +11,6 @@ import {
 import { PayoutService } from '../../../gen/inflow/payout/v1/payout_service_pb.ts'
 import type { Tone } from '../format/enums.ts'
 import { count } from '../format/money.ts'
-import { useEvents } from '../session/live.tsx'
 import { useRestricted } from '../session/session.tsx'
 import { useShowObject, useViewScope } from '../session/view-scope.tsx'
 import { Action } from '../ui/action.tsx'
@@ -26,6 +25,7 @@ import {
   payoutsReadMs,
   Requester,
   useOwnName,
+  usePayoutEvents,
 } from './payout-words.tsx'
 
 const METHODS = PayoutService.method
@@ -112,12 +112,7 @@ export function BatchPage() {
     { businessId: business, batchId: id },
     { refetchInterval: ({ state }) => readMs(state.data?.batch ? [state.data.batch] : []) },
   )
-  useEvents((events, missed) => {
-    const isConcerned = events.some(
-      ({ payload }) => payload.case === 'payout' && payload.value.batchId === id,
-    )
-    if (isConcerned || missed) void read.refetch()
-  })
+  usePayoutEvents(({ batchId }) => batchId === id, read.refetch)
   const { batch, refused = [] } = read.data ?? {}
   useShowObject(batch)
   return (

@@ -17,7 +17,6 @@ import {
 import { bankName, enumLabel, enumName, enumTone } from '../format/enums.ts'
 import { naira } from '../format/money.ts'
 import { clockText, dayText, durationText, msOf, timeTitle } from '../format/time.ts'
-import { useEvents } from '../session/live.tsx'
 import { useMay, useRestricted } from '../session/session.tsx'
 import { useShowObject } from '../session/view-scope.tsx'
 import { Action } from '../ui/action.tsx'
@@ -32,6 +31,7 @@ import {
   payoutsReadMs,
   Requester,
   useOwnName,
+  usePayoutEvents,
 } from './payout-words.tsx'
 
 const METHODS = PayoutService.method
@@ -46,12 +46,7 @@ export function PayoutPage() {
       refetchInterval: ({ state }) => payoutsReadMs(state.data?.payout ? [state.data.payout] : []),
     },
   )
-  useEvents((events, missed) => {
-    const isConcerned = events.some(
-      ({ payload }) => payload.case === 'payout' && payload.value.id === id,
-    )
-    if (isConcerned || missed) void read.refetch()
-  })
+  usePayoutEvents((payout) => payout.id === id, read.refetch)
   const { payout, steps = [] } = read.data ?? {}
   useShowObject(payout)
   return (

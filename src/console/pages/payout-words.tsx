@@ -4,6 +4,7 @@ import {
   PayoutStatusSchema,
 } from '../../../gen/inflow/payout/v1/payout_pb.ts'
 import { words } from '../format/ids.ts'
+import { useEvents } from '../session/live.tsx'
 import { useSession } from '../session/session.tsx'
 import { EnumStatus, Id, Money } from '../ui/values.tsx'
 
@@ -19,6 +20,16 @@ const MOVING_MS = 3_000
 /** The interval in milliseconds at which to read payouts again; false: only when an event arrives. */
 export function payoutsReadMs(payouts: readonly Payout[]): number | false {
   return payouts.some(({ status }) => MOVING.has(status)) ? MOVING_MS : false
+}
+
+/** Reads again when an event concerns one of some payouts, or may have been missed. */
+export function usePayoutEvents(concerns: (payout: Payout) => boolean, read: () => unknown): void {
+  useEvents((events, missed) => {
+    const isConcerned = events.some(
+      ({ payload }) => payload.case === 'payout' && concerns(payload.value),
+    )
+    if (isConcerned || missed) void read()
+  })
 }
 
 /** Statuses in which the money stayed with the business, or came back to it. */

@@ -23,13 +23,7 @@ import { List, Table, usePagedList } from '../ui/list.tsx'
 import { Failure, Page, Section, Waiting } from '../ui/page.tsx'
 import { Status } from '../ui/values.tsx'
 import { Comparison } from './comparison.tsx'
-import {
-  type ReadStatement,
-  readCredits,
-  readTable,
-  type StatementRow,
-  type StatementTable,
-} from './statement-csv.ts'
+import { type ReadStatement, readCredits, readTable, type StatementTable } from './statement-csv.ts'
 import { useComparison, useKept } from './use-comparison.ts'
 
 /** The comparison of a bank's statement with recorded payments, and the automatic reconciliation runs. */
@@ -210,7 +204,13 @@ function StatementWorkbench() {
         />
       )}
       {statement && comparison.state === 'idle' && (
-        <CompareButton statement={statement} onCompare={(rows) => void compare(rows)} />
+        <Button
+          kind="primary"
+          disabled={statement.faults.length > 0 || statement.rows.length === 0}
+          onClick={() => void compare(statement.rows)}
+        >
+          Compare {statement.rows.length} payments
+        </Button>
       )}
       {comparison.state !== 'idle' && (
         <Comparison
@@ -221,24 +221,6 @@ function StatementWorkbench() {
         />
       )}
     </>
-  )
-}
-
-function CompareButton({
-  statement: { rows, faults },
-  onCompare,
-}: {
-  readonly statement: ReadStatement
-  readonly onCompare: (rows: readonly StatementRow[]) => void
-}) {
-  return (
-    <Button
-      kind="primary"
-      disabled={faults.length > 0 || rows.length === 0}
-      onClick={() => onCompare(rows)}
-    >
-      Compare {rows.length} payments
-    </Button>
   )
 }
 

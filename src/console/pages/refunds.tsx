@@ -10,7 +10,6 @@ import {
   TransactionStatus,
 } from '../../../gen/inflow/transaction/v1/transaction_pb.ts'
 import { naira } from '../format/money.ts'
-import { useEvents } from '../session/live.tsx'
 import { useMay } from '../session/session.tsx'
 import { Action } from '../ui/action.tsx'
 import { Tick } from '../ui/fields.tsx'
@@ -18,7 +17,13 @@ import { usePagedList } from '../ui/list.tsx'
 import { Section } from '../ui/page.tsx'
 import { PageLink, Time } from '../ui/values.tsx'
 import { AmountTo, BeneficiaryFields, Requested } from './payout-forms.tsx'
-import { isTaken, PayoutStatusShown, payoutAmount, payoutsReadMs } from './payout-words.tsx'
+import {
+  isTaken,
+  PayoutStatusShown,
+  payoutAmount,
+  payoutsReadMs,
+  usePayoutEvents,
+} from './payout-words.tsx'
 
 const METHODS = PayoutService.method
 
@@ -28,12 +33,10 @@ export function useRefunds({ id }: Pick<Transaction, 'id'>) {
   const request = { transactionId: id, pageSize: 200 }
   const options = { enabled, refetchMs: payoutsReadMs }
   const { rows, pages } = usePagedList(METHODS.listPayouts, 'payouts', request, options)
-  useEvents((events, missed) => {
-    const isConcerned = events.some(
-      ({ payload }) => payload.case === 'payout' && payload.value.transactionId === id,
-    )
-    if (enabled && (isConcerned || missed)) void pages.refetch()
-  })
+  usePayoutEvents(
+    ({ transactionId }) => transactionId === id,
+    () => enabled && pages.refetch(),
+  )
   return rows
 }
 

@@ -31,7 +31,8 @@ const REFRESH_MS = 30_000
 export function ReviewPage() {
   const [opened, setOpened] = useUrlState('item')
   const { items, pages, isFiltered, readCount, isPart, isGone } = useQueue(opened)
-  const counts = useCounts()
+  // The badge in the navigation shows the same counts.
+  const counts = useReviewSummary().data?.counts ?? []
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set())
   const at = items.findIndex((item) => itemKey(item) === opened)
   const open = (index: number) => {
@@ -148,11 +149,6 @@ const ORDERS: Readonly<Record<string, { readonly label: string; readonly compare
 }
 
 const ORDER_CHOICES = Object.entries(ORDERS).map(([value, { label }]) => ({ value, label }))
-
-/** The counts of all kinds. The badge in the navigation shows the same counts. */
-function useCounts(): readonly ReviewCount[] {
-  return useReviewSummary().data?.counts ?? []
-}
 
 function Tabs({
   counts,

@@ -63,16 +63,10 @@ export function WebhooksPage() {
   )
 }
 
-interface EndpointState {
-  readonly tone: Tone
-  readonly label: string
-  readonly rank: number
-}
-
 export function stateOf(
   { status, disabledReason, failingSince }: Endpoint,
   statistics?: EndpointStatistics,
-): EndpointState {
+): { readonly tone: Tone; readonly label: string; readonly rank: number } {
   if (status === EndpointStatus.DISABLED) {
     if (disabledReason === DisabledReason.REQUESTED)
       return { tone: 'neutral', label: 'Disabled', rank: 3 }

@@ -24,12 +24,11 @@ export function Popover({ label, isSet = false, kind, children }: PopoverProps) 
     const [from, panel] = [button.current, popup.current]
     const follow = () => place(panel, from)
     panel.querySelector<HTMLElement>('input:checked, input, select, button')?.focus()
-    window.addEventListener('scroll', follow, { capture: true, passive: true })
-    window.addEventListener('resize', follow)
-    return () => {
-      window.removeEventListener('scroll', follow, { capture: true })
-      window.removeEventListener('resize', follow)
-    }
+    const done = new AbortController()
+    const { signal } = done
+    window.addEventListener('scroll', follow, { capture: true, passive: true, signal })
+    window.addEventListener('resize', follow, { signal })
+    return () => done.abort()
   }, [isOpen])
   return (
     <>

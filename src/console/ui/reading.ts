@@ -38,20 +38,15 @@ export function useReading(
       isOver = false
       update()
     }
-    element.addEventListener('pointerenter', enter)
-    element.addEventListener('pointerleave', leave)
-    element.addEventListener('focusin', update)
+    const done = new AbortController()
+    const { signal } = done
+    element.addEventListener('pointerenter', enter, { signal })
+    element.addEventListener('pointerleave', leave, { signal })
+    element.addEventListener('focusin', update, { signal })
     // While the focus moves, no element has it yet.
-    const focusout = () => queueMicrotask(update)
-    element.addEventListener('focusout', focusout)
-    window.addEventListener('scroll', update, { passive: true })
-    return () => {
-      element.removeEventListener('pointerenter', enter)
-      element.removeEventListener('pointerleave', leave)
-      element.removeEventListener('focusin', update)
-      element.removeEventListener('focusout', focusout)
-      window.removeEventListener('scroll', update)
-    }
+    element.addEventListener('focusout', () => queueMicrotask(update), { signal })
+    window.addEventListener('scroll', update, { passive: true, signal })
+    return () => done.abort()
   }, [place, rows])
   return reading
 }

@@ -67,20 +67,13 @@ export async function registerConsoleSessions(
       const { name, options: attributes } = sessionCookie(origin)
       return reply.clearCookie(name, attributes).code(204).send()
     })
-    if (oidc !== undefined) {
-      registerConsoleOidc(scope, oidc, {
-        log: options.log,
-        limits: options.limits,
-        clock: options.clock,
-        begin: (request, reply, begun) => replaceSession(options, request, reply, begun),
-      })
-    }
+    if (oidc !== undefined) registerConsoleOidc(scope, oidc, options)
   })
 }
 
 /** Other sites cannot sign in either: an attacker's page could sign a browser in as the attacker's user. */
 function requireOwnOrigin(request: FastifyRequest, ownOrigin: OwnOrigin): string {
-  const origin = ownOrigin.of(request)
+  const origin = ownOrigin(request)
   if (origin !== undefined) return origin
   const text =
     'Only the pages of the console may sign in and out: the Origin header names another site'
@@ -152,13 +145,8 @@ async function endSession(
 /** The parts of a request that are read: its Host and protocol, as trusted proxies state them. */
 type Arrival = Pick<FastifyRequest, 'headers' | 'host' | 'protocol'>
 
-/** Distinguishes requests of the console's own pages from requests of other sites. */
-interface OwnOrigin {
-  /** The origin of a request by one of our own pages; undefined if another site may have caused it. */
-  of(request: Arrival): string | undefined
-  /** The origin that a request is addressed to, even if another site caused it. */
-  addressed(request: Arrival): string
-}
+/** The origin of a request by one of our own pages; undefined if another site may have caused it. */
+type OwnOrigin = (request: Arrival) => string | undefined
 
 /**
  * A browser states the origin of the page that caused a request in `Origin`, or, if it omits `Origin`, in
@@ -167,21 +155,19 @@ interface OwnOrigin {
  * @param publicUrl PUBLIC_URL, for proxies that state neither host nor protocol; undefined: not set
  */
 export function createOwnOrigin(publicUrl: URL | undefined): OwnOrigin {
+  /** The origin that a request is addressed to, even if another site caused it. */
   const addressed = (request: Arrival): string => {
     if (publicUrl !== undefined && publicUrl.host === request.host) return publicUrl.origin
     const url = `${request.protocol}://${request.host}`
     return URL.canParse(url) ? new URL(url).origin : url
   }
-  return {
-    addressed,
-    of(request) {
-      const site = request.headers['sec-fetch-site']
-      if (site !== undefined && site !== 'same-origin') return undefined
-      const own = addressed(request)
-      const { origin } = request.headers
-      if (origin === undefined) return site === undefined ? undefined : own
-      return origin === own || origin === publicUrl?.origin ? origin : undefined
-    },
+  return (request) => {
+    const site = request.headers['sec-fetch-site']
+    if (site !== undefined && site !== 'same-origin') return undefined
+    const own = addressed(request)
+    const { origin } = request.headers
+    if (origin === undefined) return site === undefined ? undefined : own
+    return origin === own || origin === publicUrl?.origin ? origin : undefined
   }
 }
 
@@ -201,7 +187,7 @@ function sessionCookie(origin: string): { name: string; options: CookieSerialize
 export function sessionSecretOf(request: Arrival, own: OwnOrigin): string | undefined {
   const { cookie } = request.headers
   if (cookie === undefined) return undefined
-  const origin = own.of(request)
+  const origin = own(request)
   return origin === undefined ? undefined : fastifyCookie.parse(cookie)[sessionCookie(origin).name]
 }
 
@@ -211,18 +197,6 @@ export interface ConsoleOidc extends SignInUser {
   readonly name: string
   /** PUBLIC_URL: the address of the console in the browser. */
   readonly publicUrl: URL
-}
-
-interface Options {
-  readonly log: Logger
-  readonly limits: RateLimits
-  readonly clock: Clock
-  /** Sets the cookie of a session. */
-  readonly begin: (
-    request: FastifyRequest,
-    reply: FastifyReply,
-    begun: { readonly origin: string; readonly opened: OpenedSession },
-  ) => Promise<void>
 }
 
 /** The error that the sign-in page gets in its fragment: `/console/sign-in#error=oidc_denied`. */
@@ -235,8 +209,9 @@ const WRONG: ReadonlySet<SignInError> = new Set(['oidc_expired', 'oidc_failed'])
 function registerConsoleOidc(
   scope: FastifyInstance,
   oidc: ConsoleOidc,
-  { log, limits, clock, begin }: Options,
+  options: ConsoleSessions,
 ): void {
+  const { log, limits, clock } = options
   const { origin } = oidc.publicUrl
   const cookie = flowCookie(origin)
   const logFailure = sampleByAddress(log, { level: 'warn', text: 'a user could not sign in' })
@@ -270,7 +245,7 @@ function registerConsoleOidc(
       )
       const found = await oidc.finish(search, kept, source)
       if ('failure' in found) return fail(request, reply, found.failure, found.cause)
-      await begin(request, reply, { origin, opened: found })
+      await replaceSession(options, request, reply, { origin, opened: found })
       return reply.redirect(`${origin}/console`)
     } catch (error) {
       if (!(error instanceof Fault) || error.reason !== 'rate_limited') throw error

@@ -17,17 +17,10 @@ import type {
   ConnectionChange,
 } from './connection.ts'
 
-/** The options to set; undefined keeps the value. */
-interface RequestedOptions {
-  readonly connection: ConnectionChange
-  readonly rateLimit: number | undefined
-  readonly ordered: boolean | undefined
-}
-
-/** @param options a validated message; absent fields keep their values */
-export function toRequestedOptions(options: EndpointOptions | undefined): RequestedOptions {
+/** @param options a validated message; what is undefined keeps its value */
+export function toRequestedOptions(options: EndpointOptions | undefined) {
   const { headers, authentication, clientCertificate, rateLimit, ordered } = options ?? {}
-  const connection = {
+  const connection: ConnectionChange = {
     headers: headers?.headers.map(({ name, value }) => ({ name, value })),
     authentication: authentication && toAuthentication(authentication),
     certificate: clientCertificate && toCertificate(clientCertificate),

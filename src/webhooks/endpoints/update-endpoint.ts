@@ -307,7 +307,7 @@ interface Requested {
 }
 
 /** The faults of the settings to create or change an endpoint with. */
-function endpointFaults(
+export function endpointFaults(
   { url, kinds, connection }: Requested,
   { rules, clock }: Pick<EndpointContext, 'rules' | 'clock'>,
 ): FieldFault[] {

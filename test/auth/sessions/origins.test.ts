@@ -11,7 +11,7 @@ const EVIL = 'https://evil.pay.example.com'
 function originOf(url: string, headers: Readonly<Record<string, string>>, publicUrl?: string) {
   const { host, protocol } = new URL(url)
   const own = createOwnOrigin(publicUrl === undefined ? undefined : new URL(publicUrl))
-  return own.of({ headers, host, protocol: protocol.slice(0, -1) as 'http' | 'https' })
+  return own({ headers, host, protocol: protocol.slice(0, -1) as 'http' | 'https' })
 }
 
 test.each<[string, string, Readonly<Record<string, string>>, string | undefined, boolean]>([
