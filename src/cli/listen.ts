@@ -49,9 +49,11 @@ const listen = serviceAction<ListenOptions>(async (service, options) => {
   process.once('SIGINT', onSignal).once('SIGTERM', onSignal)
   await removeStale(client, businessId)
 
-  const { promise: secret, resolve: resolveSecret } = Promise.withResolvers<string>()
+  let resolveSecret = (_secret: string): void => undefined
   const receiver = await startReceiver({
-    secret,
+    secret: new Promise((resolve) => {
+      resolveSecret = resolve
+    }),
     forwardTo: options.forwardTo,
     onReceived: (received) => print(options.json ? jsonOf(received) : textOf(received)),
   })

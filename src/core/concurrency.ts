@@ -1,4 +1,3 @@
-import { addAbortListener } from 'node:events'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 
 /**
@@ -20,12 +19,15 @@ export async function withTimeout(promise: Promise<unknown>, limitMs: number): P
 
 /** Waits for a promise, or until a signal aborts. */
 export async function untilAborted(promise: Promise<unknown>, signal: AbortSignal): Promise<void> {
-  const { promise: aborted, resolve } = Promise.withResolvers<void>()
-  const listener = addAbortListener(signal, () => resolve())
+  const ended = new AbortController()
+  const aborted = new Promise<void>((resolve) => {
+    if (signal.aborted) resolve()
+    else signal.addEventListener('abort', () => resolve(), { signal: ended.signal })
+  })
   try {
     await Promise.race([promise, aborted])
   } finally {
-    listener[Symbol.dispose]()
+    ended.abort()
   }
 }
 
