@@ -107,6 +107,9 @@ interface Dispatched {
   readonly claimed: readonly ClaimRow[]
 }
 
+/** An instance that stands still before its commit holds the lock of the dispatcher for no longer than this. */
+const BEGIN = `${KEEPING_PLANS}; set local idle_in_transaction_session_timeout = '5s'`
+
 type Row = { position: string | null; events: number; deliveries: number } & (
   | ClaimRow
   | { endpoint_id: null }
@@ -199,7 +202,7 @@ export async function dispatchEvents(pool: Pool, options: DispatchOptions): Prom
     ],
   }
   const run = (client: PoolClient) => client.query<Row>(statement)
-  const { rows } = await inTransaction(pool, run, KEEPING_PLANS)
+  const { rows } = await inTransaction(pool, run, BEGIN)
   const { position, events = 0, deliveries = 0 } = rows[0] ?? {}
   const claimed = rows.filter((row) => row.endpoint_id !== null)
   return { position: position ? BigInt(position) : undefined, events, deliveries, claimed }

@@ -7,6 +7,7 @@ import {
 } from '../../../src/webhooks/deliveries/backlog.ts'
 import { publishEvents, sequence } from '../../support/events.ts'
 import { explain } from '../../support/explained-client.ts'
+import { waitUntil } from '../../support/wait-for.ts'
 import { accountEvent, dispatchNow, paymentEvent } from '../fixture.ts'
 import { addEndpoint, clientOf, useWebhooks } from '../harness.ts'
 
@@ -123,4 +124,31 @@ test('the statement that creates deliveries is planned once, also on a long log'
   )
   expect(rows).toHaveLength(1)
   expect(rows[0].kept).toBeGreaterThan(TURNS / 2)
+})
+
+test('an instance that stands still before its commit delays the others for seconds', async () => {
+  const { durablePool } = harness.database
+  await publishEvents(durablePool, 1)
+  const before = await dispatchedUpTo(durablePool)
+  // Its host does not respond any more: the connection stays, and sends nothing.
+  const frozen = await durablePool.connect()
+  const committing = Promise.withResolvers<void>()
+  const still = {
+    async connect() {
+      const query = (text: unknown) => {
+        if (text !== 'commit') return frozen.query(text as string)
+        committing.resolve()
+        return new Promise(() => undefined)
+      }
+      return { query, release: () => undefined }
+    },
+  } as unknown as Pool
+  onTestFinished(() => frozen.release(true))
+  frozen.on('error', () => undefined)
+  void tick(still)
+  await committing.promise
+  const { rows } = await frozen.query('show idle_in_transaction_session_timeout')
+  expect(rows).toEqual([{ idle_in_transaction_session_timeout: '5s' }])
+  await waitUntil(async () => (await tick(durablePool)).events === 1)
+  expect(await dispatchedUpTo(durablePool)).toBeGreaterThan(before)
 })
