@@ -113,7 +113,8 @@ export function mismatch(
   difference: string,
 ): NewDiscrepancy {
   const text = `${BANK_FACTS[of.bank].name} shows the payout otherwise: ${difference}.`
-  return { ...factsOf(of, line), kind: 'MISMATCHED', payoutId: payout.id, text }
+  const facts = { ...factsOf(of, line), lineKey: payout.bankReference }
+  return { ...facts, kind: 'MISMATCHED', payoutId: payout.id, text }
 }
 
 function factsOf(of: ListedBank, line: Line): Omit<NewDiscrepancy, 'kind' | 'payoutId' | 'text'> {
@@ -123,11 +124,13 @@ function factsOf(of: ListedBank, line: Line): Omit<NewDiscrepancy, 'kind' | 'pay
 }
 
 /**
- * The key of a transfer at its bank: our reference, or else its session id. A bank's list may have transfers without either,
- * for example those made at its portal. Their key is what the line states, so that each is a difference of its own.
+ * The key of a transfer at its bank: our reference, or else its session id. Other references may repeat, as that of a rent
+ * that is paid at the bank's portal. Without a session id, the key is what the line states, so that each transfer is a
+ * difference of its own.
  */
 function lineKeyOf({ reference, sessionId, amountMinor, accountNumber, atMs }: Line): string {
-  return reference || sessionId || `unnamed ${amountMinor} ${accountNumber} ${atMs ?? ''}`
+  if (OWN_REFERENCE.test(reference)) return reference
+  return sessionId || `${reference || 'unnamed'} ${amountMinor} ${accountNumber} ${atMs ?? ''}`
 }
 
 /** @param count how many transfers the bank shows; more than `sessions` if the bank does not state session ids */

@@ -140,6 +140,9 @@ export type FoundAnywhere =
 
 const CAUSE_MAX = 400
 
+/** The shortest wait before the banks are asked again: until then, the list of a bank is not read anew. */
+const AGAIN_MIN_MS = 1_000
+
 /**
  * Looks up the reference of a payout at each bank that can pay. "Not found" counts once the consistency window of the bank
  * has passed since the generation began, because no other copy of the database has sent anything since then. A bank that
@@ -196,7 +199,11 @@ export async function findAnywhere(
   }
   const nextInMs = Math.max(...asked.map(({ leftMs }) => leftMs))
   if (nextInMs <= 0) return { kind: 'never sent' }
-  return { kind: 'unclear', cause: 'no bank knows it yet', nextInMs }
+  return {
+    kind: 'unclear',
+    cause: 'no bank knows it yet',
+    nextInMs: Math.max(nextInMs, AGAIN_MIN_MS),
+  }
 }
 
 /** The banks whose float this database read until the generation began, or later, and that this instance has not connected. */

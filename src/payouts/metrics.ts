@@ -58,7 +58,7 @@ export function registerPayoutMetrics({ metrics, database, clock }: Runtime): vo
     [
       {
         name: 'inflow_payouts_open',
-        help: 'Payouts in live mode that are not final, by status: up to 10,000 in all.',
+        help: 'Payouts in live mode that are not final, by status: up to 10,000 that await approval, and 10,000 others.',
         labelNames: ['status'],
         measure: ofStatus(({ count }) => count),
       },
@@ -100,16 +100,20 @@ export function registerPayoutMetrics({ metrics, database, clock }: Runtime): vo
   )
 }
 
-async function readSample(on: Queryable, nowMs: number): Promise<Sample> {
+/** @param openMax the most payouts that are read of those that await approval, and of the other open ones */
+export async function readSample(on: Queryable, nowMs: number, openMax = 10_000): Promise<Sample> {
   const { rows: open } = await on.query<OpenPayouts>({
     name: 'payout-metrics-open',
     text: `select status, count(*)::int as count, sum(amount_minor)::float8 as "amountMinor",
         greatest(0, date_part('epoch', $1 - min(since))) as "oldestSeconds"
       from (
-        select status, amount_minor, coalesce(submitted_at, created_at) as since from payout
-        where completed_at is null and live limit 10000
+        (select status, amount_minor, created_at as since from payout
+          where completed_at is null and live and status = 'PENDING_APPROVAL' order by id limit $2)
+        union all
+        (select status, amount_minor, coalesce(submitted_at, created_at) from payout
+          where completed_at is null and live and status <> 'PENDING_APPROVAL' order by id limit $2)
       ) open group by status`,
-    values: [new Date(nowMs)],
+    values: [new Date(nowMs), openMax],
   })
   const { rows: floats } = await on.query<Sample['floats'][number]>({
     name: 'payout-metrics-floats',

@@ -157,7 +157,14 @@ export function afterAsking(
       return [{ status, step: text, detail: text, ...nextCheck(payout, clock.now()) }]
     }
     const isAnswered = found.kind !== 'unknown'
-    return [{ status, ...nextCheck(payout, clock.now(), isAnswered) }]
+    const next = nextCheck(payout, clock.now(), isAnswered)
+    if (isAnswered || next.nextInMs !== undefined) return [{ status, ...next }]
+    log.error(
+      { payoutId: payout.id, bank: payout.bank, cause: causeOf(found) },
+      'the bank did not state whether a paid payout came back: compare its statement',
+    )
+    const text = `the bank did not state whether it came back: ${causeOf(found)}`
+    return [{ status, step: text, detail: text, ...next }]
   }
   // The failed transfer may be the second one, and the first one may have been paid.
   const isOneOfTwo = found.kind === 'failed' && payout.routing === SENT_BEFORE

@@ -41,6 +41,21 @@ test('a payout that came back is found also if the bank does not respond to the 
   await until(payoutId, PayoutStatus.RETURNED)
 })
 
+test('a payout whose bank never states whether it came back says so at the end', async () => {
+  const { payoutId } = await paid()
+  bank.faults.add('status', 'cut')
+  await service.database.durablePool.query(
+    "update payout set completed_at = now() - interval '15 days', next_at = now() where id = $1",
+    [payoutId],
+  )
+  await waitUntil(async () => {
+    const { steps } = await payouts().getPayout({ payoutId })
+    return steps.at(-1)?.text.startsWith('the bank did not state whether it came back: ')
+  })
+  const { payout } = await payouts().getPayout({ payoutId })
+  expect(payout?.status).toBe(PayoutStatus.PAID)
+})
+
 test('a paid payout that the bank does not know any more has it in its history', async () => {
   const { payoutId, bankReference } = await paid()
   // The fake bank's book is a Map.

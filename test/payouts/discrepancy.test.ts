@@ -90,10 +90,17 @@ test('the bank is asked about a payout whose result is unclear, and about a paid
 describe('a difference', () => {
   const facts = { ...OF, sessionId: 'S1', amountMinor: 150_000n, accountNumber: '0123456785' }
 
-  test('without a payout names the transfer by its reference, or else by its session', () => {
+  test('without a payout names the transfer by our reference, or else by its session, or by what is stated', () => {
     const found = missingHere(OF, lineWith())
-    expect(found).toMatchObject({ ...facts, kind: 'MISSING_HERE', payoutId: '', lineKey: 'OURS' })
-    expect(missingHere(OF, lineWith({ reference: '' })).lineKey).toBe('S1')
+    expect(found).toMatchObject({ ...facts, kind: 'MISSING_HERE', payoutId: '', lineKey: 'S1' })
+    const ours = '0123456789ABCDEFGHIJKLMNO'
+    expect(missingHere(OF, lineWith({ reference: ours })).lineKey).toBe(ours)
+    // A reference of others may repeat.
+    const rent = { reference: 'RENT', sessionId: '', atMs: 1 }
+    const keys = [rent, { ...rent, amountMinor: 1n }].map(
+      (each) => missingHere(OF, lineWith(each)).lineKey,
+    )
+    expect(new Set(keys).size).toBe(2)
     const text = 'Providus Bank sent NGN 1500.00 to 0123456785, and no payout has its reference.'
     expect(found.text).toContain(text)
     expect(missingHere(OF, lineWith({ accountNumber: '' })).text).toContain('an unknown account')

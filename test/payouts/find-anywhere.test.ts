@@ -98,6 +98,26 @@ describe('"not found" counts by the time of the database', () => {
     expect(change?.attempts).toBe(payout.attempts)
   })
 
+  test('and all banks are asked again in a second if their lists may count in a moment', async () => {
+    const payout = await stored()
+    // No time passes for it.
+    const generation = {
+      ...(await generationOf(MINUTE_MS)),
+      ageMs: MINUTE_MS,
+      get readAtMs() {
+        return performance.now()
+      },
+    }
+    const { consistencyMs } = contextAt().bankOf({ bank: '9PSB', live: true })!.connector.transfers!
+    const ageMs = MINUTE_MS - consistencyMs + 5
+    const context = contextAt(0, { kind: 'not found', cause: 'no', ageMs })
+    expect(await find(context, payout, generation)).toMatchObject({
+      kind: 'unclear',
+      cause: 'no bank knows it yet',
+      nextInMs: 1_000,
+    })
+  })
+
   test.each([
     ['that was sent long ago', MINUTE_MS, MINUTE_MS, 0, 'not found'],
     ['that was sent long ago by the clock of the old primary', 0, HOUR_MS, 0, 'unknown'],

@@ -9,6 +9,7 @@ import {
 import { PayoutStatus } from '../../gen/inflow/payout/v1/payout_pb.ts'
 import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { deleteEndedNotes } from '../../src/overview/update-review-item.ts'
+import { readSample } from '../../src/payouts/metrics.ts'
 import { fresh, reader, restricted } from '../overview/scene.ts'
 import { createTestRuntime } from '../support/runtime.ts'
 import { issueToken, useService } from '../support/service.ts'
@@ -166,4 +167,16 @@ test('the timeline of a payment shows its refunds', async () => {
     ['refundRequested', payout!.id, PayoutStatus.PAID],
     ['refundCompleted', payout!.id, PayoutStatus.PAID],
   ])
+})
+
+test('the metrics have unclear payouts however many payouts await approval', async () => {
+  const businessId = await funded(undefined, { approvalAboveMinor: 0n })
+  for (let count = 0; count < 3; count++) await request(businessId, 100n)
+  const { id } = await request(await funded(), undefined, LOST)
+  await until(id, PayoutStatus.UNKNOWN)
+  const { open } = await readSample(service.database.durablePool, Date.now(), 2)
+  const waiting = open.find(({ status }) => status === 'PENDING_APPROVAL')
+  const others = open.filter((each) => each !== waiting)
+  expect(waiting?.count).toBe(2)
+  expect(others.reduce((sum, { count }) => sum + count, 0)).toBeGreaterThan(0)
 })
