@@ -174,14 +174,15 @@ async function closeEndedAccounts(runtime: Runtime, dependencies: Dependencies):
 async function closeEnded(
   { database: { durablePool }, log }: Runtime,
   { bankOf }: Dependencies,
-  account: OpenedAccount,
+  { account, dueAtMs }: ClaimedAccount,
   nowMs: number,
 ): Promise<void> {
   const { id, bank, reference } = account
   // An account that was closed before it ended is closed at its bank already, and is listed no longer.
   const endedAtMs = account.terms?.endedAtMs ?? 0
   const listedUntilMs = endedAtMs + LISTED_MS
-  if (nowMs >= listedUntilMs) return storeEndDue(durablePool, id, undefined)
+  // One that has waited for so long is tried once.
+  if (dueAtMs >= listedUntilMs) return storeEndDue(durablePool, id, undefined)
   const result = await closeAtBank(bankOf, account)
   if (result.kind === 'closed') return storeEndDue(durablePool, id, listedUntilMs)
   const { cause } = result
@@ -248,18 +249,28 @@ export async function claimEnded(
   nowMs: number,
   untilMs: number,
   limit: number,
-): Promise<readonly OpenedAccount[]> {
-  const { rows } = await pool.query<AccountRow>({
+): Promise<readonly ClaimedAccount[]> {
+  const { rows } = await pool.query<AccountRow & { readonly claimed_due_at_ms: number }>({
     name: 'account-claim-ended',
     text: `with due as (
-        select id as due_id from account
+        select id as due_id, end_due_at as due_at from account
         where end_due_at <= $1 and status in ('EXPIRED', 'CLOSED')
         order by end_due_at limit $3 for no key update skip locked
       )
-      update account set end_due_at = $2 from due where id = due_id returning ${ACCOUNT_COLUMNS}`,
+      update account set end_due_at = $2 from due where id = due_id
+      returning ${ACCOUNT_COLUMNS}, round(date_part('epoch', due_at) * 1000) as claimed_due_at_ms`,
     values: [new Date(nowMs), new Date(untilMs), limit],
   })
-  return rows.map((row) => toStored(row) as OpenedAccount)
+  return rows.map((row) => ({
+    account: toStored(row) as OpenedAccount,
+    dueAtMs: row.claimed_due_at_ms,
+  }))
+}
+
+interface ClaimedAccount {
+  readonly account: OpenedAccount
+  /** When the account was due before the claim, in milliseconds since the Unix epoch. */
+  readonly dueAtMs: number
 }
 
 /** Stores when a claimed account is due again. @param dueAtMs undefined: never */

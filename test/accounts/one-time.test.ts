@@ -248,6 +248,19 @@ describe('the end of a one-time account', () => {
     expect(events).toHaveLength(1)
   })
 
+  test('closes an account at the bank also if its turn comes after the days in which it is listed', async () => {
+    const shop = await newBusiness(service)
+    const { number } = await shop.open({ bank: '9PSB', expiresIn: 3600 })
+    // As after an outage of days.
+    await service.database.durablePool.query(
+      `update account set status = 'EXPIRED', expires_at = now() - interval '4 days',
+          ended_at = now() - interval '4 days', end_due_at = now() - interval '4 days' where business_id = $1`,
+      [shop.businessId],
+    )
+    await waitFor(() => expect(bank.closed).toContain(number))
+    await untilClosed()
+  })
+
   test('does not free its number', async () => {
     const shop = await newBusiness(service)
     const { number } = await shop.open({ bank: '9PSB', expiresIn: 3600 })

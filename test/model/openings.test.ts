@@ -166,7 +166,9 @@ async function execute(world: World, each: Command): Promise<void> {
       return ['EXPIRED', 'CLOSED'].includes(status) && endDueAt !== null && endDueAt <= at
     })
     const found = await claimEnded(durablePool, msOf(at), msOf(at + CLAIM), 100)
-    expect(found.map(({ id }) => id).toSorted()).toEqual(due.map(({ id }) => id).toSorted())
+    expect(found.map(({ account: one }) => one.id).toSorted()).toEqual(
+      due.map(({ id }) => id).toSorted(),
+    )
     for (const one of due) one.endDueAt = at + CLAIM
   }
   if (claim) {
