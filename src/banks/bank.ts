@@ -203,6 +203,8 @@ export interface PaymentPage {
   readonly payments: readonly BankPayment[]
   /** The token of the next page; undefined on the last page. */
   readonly next: string | undefined
+  /** Whether the bank may have earlier payments of the period, which it does not list. */
+  readonly isCut?: boolean | undefined
 }
 
 export interface PaymentListing {

@@ -140,10 +140,17 @@ async function work(
 }
 
 /** Begins the period of a run before the end of the last period, so that downtime leaves no gap. */
-function begin({ clock }: Runtime, { times }: Options, last: ClaimedRun): ClaimedRun {
+function begin({ clock, log }: Runtime, { times }: Options, last: ClaimedRun): ClaimedRun {
   const nowMs = clock.now()
   const toMs = nowMs - times.graceMs
-  const fromMs = Math.max(Math.min(nowMs - times.windowMs, last.toMs), nowMs - BACK_MAX_MS)
+  const wantedMs = Math.min(nowMs - times.windowMs, last.toMs)
+  const fromMs = Math.max(wantedMs, nowMs - BACK_MAX_MS)
+  if (last.toMs > 0 && wantedMs < fromMs) {
+    const { bank, scope } = last
+    const skipped = { from: new Date(wantedMs).toISOString(), to: new Date(fromMs).toISOString() }
+    const text = 'payments of this period are not looked for: compare the statement of the bank'
+    log.error({ bank, scope, ...skipped }, text)
+  }
   return { ...last, fromMs, toMs: Math.max(toMs, fromMs), cursor: '', missed: 0 }
 }
 
@@ -284,7 +291,7 @@ async function runPage(
     served.connector.listPayments?.({ fromMs, toMs, page, account }, timed),
   )
   if (listed === undefined) return { missed: 0, cursor: undefined }
-  const missed = await recordMissing(runtime, dependencies, run.bank, served, listed.payments)
+  const missed = await recordMissing(runtime, dependencies, run.bank, served, listed)
   return { missed, cursor: listed.next }
 }
 

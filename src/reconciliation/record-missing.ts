@@ -1,4 +1,4 @@
-import type { BankCode, BankPayment, IsSimulated, NotificationOutcome } from '../banks/bank.ts'
+import type { BankCode, IsSimulated, NotificationOutcome, PaymentPage } from '../banks/bank.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
 import { inSpan, paymentTraceOf } from '../core/tracing.ts'
 import { findSessions } from '../notifications/payment-sessions.ts'
@@ -30,6 +30,7 @@ const REQUERIES_MAX = 8
  * Records the listed payments that are not recorded yet, as if the bank had sent their notifications: each
  * is confirmed by the bank and recorded once, as a transaction, an unmatched payment, or a conflict. If none of these is
  * possible, it is held for manual review. If the bank gives no clear response, it is stored: no later run may list it.
+ * If the oldest payment of a list that is cut was missing, a warning says that there may be more.
  *
  * @returns how many it recorded, as transactions or as unmatched payments
  */
@@ -38,7 +39,7 @@ export async function recordMissing(
   dependencies: RecordMissingDependencies,
   bank: BankCode,
   served: ServedBank,
-  payments: readonly BankPayment[],
+  { payments, isCut }: Pick<PaymentPage, 'payments' | 'isCut'>,
 ): Promise<number> {
   const { clock, log, tracing } = runtime
   const { isSimulated, storeListed, onMissed } = dependencies
@@ -85,6 +86,12 @@ export async function recordMissing(
       if (outcome === 'RECORDED' || outcome === 'UNMATCHED') count += 1
     })
     await Promise.all(processing)
+  }
+  const [oldest] = payments.toSorted((a, b) => (a.paidAtMs ?? 0) - (b.paidAtMs ?? 0))
+  if (isCut && oldest !== undefined && unrecorded.includes(oldest)) {
+    const text =
+      'the bank lists no payments before one that was missing: earlier ones may be missing too, so compare its statement'
+    log.warn({ bank, accountNumber: oldest.accountNumber }, text)
   }
   return count
 }

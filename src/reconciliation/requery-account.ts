@@ -1,7 +1,7 @@
 import { isOpened, type OpenAccount } from '../accounts/account.ts'
 import { type AccountKey, getAccount } from '../accounts/get-account.ts'
 import { claimRequery } from '../accounts/list-accounts.ts'
-import type { BankCode, BankPayment } from '../banks/bank.ts'
+import type { BankCode, PaymentPage } from '../banks/bank.ts'
 import { accessDenied } from '../banks/bank.ts'
 import { AccessDeniedError, BankUnreachableError, NotListedError } from '../banks/http/bank-http.ts'
 import type { ServedBank } from '../banks/serve-banks.ts'
@@ -87,8 +87,9 @@ async function recordListed(
   for (let pages = 0; pages < PAGES_MAX; pages++) {
     const listed = await listPage(served, { ...period, page }, signal)
     // A bank may list the payments of all accounts.
-    const own = listed.payments.filter((each) => each.accountNumber === account.accountNumber)
-    found += own.length
+    const payments = listed.payments.filter((each) => each.accountNumber === account.accountNumber)
+    found += payments.length
+    const own = { payments, isCut: listed.isCut }
     recorded += await recordMissing(runtime, missing, account.bank, served, own)
     page = listed.next
     if (page === undefined) return { account, found, recorded }
@@ -102,7 +103,7 @@ async function listPage(
   { connector }: ServedBank,
   listing: Listing,
   signal: AbortSignal,
-): Promise<{ readonly payments: readonly BankPayment[]; readonly next: string | undefined }> {
+): Promise<PaymentPage> {
   try {
     const listed = await connector.listPayments?.(listing, signal)
     return listed ?? { payments: [], next: undefined }

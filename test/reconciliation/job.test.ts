@@ -7,7 +7,7 @@ import { Bank } from '../../gen/inflow/type/v1/bank_pb.ts'
 import { createFindOpenAccounts } from '../../src/accounts/open-accounts.ts'
 import type { BankCode, BankPayment, LiveConnector, PaymentListing } from '../../src/banks/bank.ts'
 import { BankUnreachableError, NotListedError } from '../../src/banks/http/bank-http.ts'
-import { HOUR_MS } from '../../src/core/durations.ts'
+import { DAY_MS, HOUR_MS } from '../../src/core/durations.ts'
 import { createEncrypter } from '../../src/crypto/encryption.ts'
 import { latestNotificationAt } from '../../src/notifications/held-notifications.ts'
 import { createAssignSession } from '../../src/notifications/payment-sessions.ts'
@@ -17,6 +17,7 @@ import { createRecordPayment } from '../../src/transactions/record-payment.ts'
 import { createIsReturned } from '../../src/transactions/resolve-unmatched.ts'
 import { payee, recordedIn } from '../notifications/scene.ts'
 import { incoming, insertBusiness, testClock } from '../settlement/fixture.ts'
+import { captureLog } from '../support/captured-log.ts'
 import { useDatabase } from '../support/database.ts'
 import { createTestRuntime } from '../support/runtime.ts'
 import { MASTER_KEY, useService } from '../support/service.ts'
@@ -146,6 +147,8 @@ function useBank(listing: 'by bank' | 'by account' = 'by bank') {
   const missed: string[] = []
   const faults = new Map<string, Error>()
   let requeries = 0
+  let isCut = false
+  const { log, lines } = captureLog('warn')
   let response: 'confirmed' | 'denied' | 'unknown' = 'confirmed'
   const list = ({ fromMs, toMs, account, page = '0' }: PaymentListing) => {
     const fault = faults.get(account?.accountNumber ?? '') ?? faults.get('')
@@ -160,6 +163,7 @@ function useBank(listing: 'by bank' | 'by account' = 'by bank') {
     return {
       payments: found.slice(Number(page), end),
       next: end < found.length ? `${end}` : undefined,
+      isCut,
     }
   }
   const connector: Partial<LiveConnector> = {
@@ -171,7 +175,7 @@ function useBank(listing: 'by bank' | 'by account' = 'by bank') {
       return { kind: response, cause: 'it is no transfer' }
     },
   }
-  const runtime = createTestRuntime(db.database, { clock })
+  const runtime = createTestRuntime(db.database, { clock, log })
   const { durablePool } = db.database
   const recordPayment = createRecordPayment(runtime, {
     findOpenAccounts: createFindOpenAccounts(durablePool, () => false),
@@ -204,6 +208,11 @@ function useBank(listing: 'by bank' | 'by account' = 'by bank') {
     faults,
     recordPayment,
     requeries: () => requeries,
+    lines,
+    /** From now on, it lists no earlier payments. */
+    cut: () => {
+      isCut = true
+    },
     respond: (kind: typeof response) => {
       response = kind
     },
@@ -367,6 +376,40 @@ test('finds more payments than a page holds, and retries a bank that fails', asy
   await bank.runTimes(1)
   expect(await runs()).toBe(0)
   expect(new Set(await recordedFor(number))).toEqual(new Set(sessionIds))
+})
+
+test('says once that payments may be missing before the oldest that the bank lists', async () => {
+  const bank = useBank('by account')
+  const [number, other] = [await bank.open(), await bank.open()]
+  bank.cut()
+  const paid = (account: string, minutesAgo: number) =>
+    bank.receive(account, { paidAtMs: clock.now() - minutesAgo * 60_000 })
+  const notify = ({ accountNumber, sessionId }: Listed) =>
+    bank.recordPayment({
+      ...incoming(accountNumber, sessionId, 100n),
+      bank: bank.bank,
+      live: true,
+    })
+  // The oldest listed payment was notified, or is the one that was missing.
+  await notify(paid(number, 30))
+  paid(number, 20)
+  paid(other, 30)
+  await notify(paid(other, 20))
+  for (let run = 0; run < 2; run++) await bank.runAll()
+  const said = bank.lines.filter(({ msg }) => String(msg).includes('earlier ones may be missing'))
+  expect(said).toMatchObject([{ level: 40, bank: bank.bank, accountNumber: other }])
+})
+
+test('says for which period it no longer looks after an outage of more than a month', async () => {
+  const bank = useBank()
+  await bank.runAll()
+  const said = () => bank.lines.filter(({ msg }) => String(msg).includes('are not looked for'))
+  clock.set(clock.now() + 29 * DAY_MS)
+  await bank.runAll()
+  expect(said()).toEqual([])
+  clock.set(clock.now() + 40 * DAY_MS)
+  await bank.runAll()
+  expect(said()).toMatchObject([{ level: 50, bank: bank.bank, scope: 'payments' }])
 })
 
 test('lists no accounts of the sandbox, which banks do not know', async () => {

@@ -30,6 +30,9 @@ import { readNotification, readTransaction } from './notification.ts'
 import type { NinePsbSettings } from './settings.ts'
 import { createNinePsbTransfers } from './transfer.ts'
 
+/** The most payments of an account that the bank lists. */
+const LISTED_MAX = 10
+
 /**
  * 9 Payment Service Bank: static virtual accounts that accept any amount, or only amounts that the account's terms allow.
  *
@@ -77,7 +80,7 @@ export function createNinePsb(options: ConnectorOptions<NinePsbSettings>): LiveC
       const response = await confirm({ sessionid: sessionId, accountnumber: accountNumber }, signal)
       return toRequery(payment, response)
     },
-    // Returns the latest ten payments of an account, found by our reference of the account.
+    // Returns the latest payments of an account, found by our reference of the account.
     listing: 'by account',
     async listPayments({ fromMs, toMs, account }, signal) {
       assert(account, 'payments of 9PSB are listed by account')
@@ -86,7 +89,10 @@ export function createNinePsb(options: ConnectorOptions<NinePsbSettings>): LiveC
       const listed = toListed(response, accountNumber)
       const inPeriod = ({ paidAtMs }: BankPayment) =>
         paidAtMs === undefined || (paidAtMs >= fromMs && paidAtMs < toMs)
-      return { payments: listed.filter(inPeriod), next: undefined }
+      const isCut =
+        (transactionsOf(response)?.length ?? 0) >= LISTED_MAX &&
+        listed.every(({ paidAtMs }) => paidAtMs === undefined || paidAtMs >= fromMs)
+      return { payments: listed.filter(inPeriod), next: undefined, isCut }
     },
     ...(settings.transfers && {
       transfers: createNinePsbTransfers(settings.transfers, {

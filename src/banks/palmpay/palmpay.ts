@@ -23,6 +23,7 @@ import {
   AccessDeniedError,
   BankUnreachableError,
   type ConnectorOptions,
+  NotListedError,
   parseBankJson,
 } from '../http/bank-http.ts'
 import { createOpening, createPalmPayCall, type PalmPayCall, SUCCESS } from './open-account.ts'
@@ -32,8 +33,8 @@ import { createPalmPayTransfers } from './transfer.ts'
 
 const PAGE_SIZE = 50
 
-/** More pages than any period has. Ends the listing if the bank repeats pages. */
-const PAGES_MAX = 10_000
+/** More pages than any period has: a bank that repeats pages must not be read forever. */
+const PAGES_MAX = 100_000
 
 /** Permanent accounts at PalmPay. `listPayments` throws BankUnreachableError. */
 export function createPalmPay(options: ConnectorOptions<PalmPaySettings>): LiveConnector {
@@ -111,7 +112,9 @@ async function listOrders(
       warn(`skipped a malformed order in the list of PalmPay: ${order.cause}`)
     return []
   })
-  const hasMore = list.length >= PAGE_SIZE && pageIndex < PAGES_MAX
+  if (pageIndex >= PAGES_MAX) throw new NotListedError('the list of PalmPay does not end')
+  // The bank may list fewer a page than it was asked for, so only an empty page is the last.
+  const hasMore = list.length > 0
   return { payments, next: hasMore ? String(pageIndex + 1) : undefined }
 }
 

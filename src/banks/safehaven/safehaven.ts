@@ -181,9 +181,6 @@ function toReading(fields: BankFields, directed: boolean): Reading {
 
 const PAGE_SIZE = 100
 
-/** More pages than any period has. Ends the listing if the bank repeats pages. */
-const PAGES_MAX = 1_000
-
 /**
  * Lists the credits of one account. Some may not be transfers, so an unrecorded payment has to be
  * requeried before it is recorded.
@@ -222,8 +219,9 @@ async function listStatement(
       warn(`skipped a malformed credit in a statement of Safe Haven: ${payment.cause}`)
     return payment && !('cause' in payment) ? [payment] : []
   })
-  const pages = pagesOf(response.body) ?? (entries.length >= PAGE_SIZE ? PAGES_MAX : 0)
-  const hasMore = entries.length > 0 && page + 1 < Math.min(pages, PAGES_MAX)
+  const pages = pagesOf(response.body)
+  // Without a number of pages, only an empty one is the last: the bank may list fewer a page than it was asked for.
+  const hasMore = entries.length > 0 && (pages === undefined || page + 1 < pages)
   return { payments, next: hasMore ? String(page + 1) : undefined }
 }
 

@@ -232,8 +232,8 @@ function dateOf(epochMs: number): string {
   return new Date(epochMs).toISOString().slice(0, 'YYYY-MM-DD'.length)
 }
 
-/** More pages than any period has. Ends the listing if the bank repeats pages. */
-const LISTED_PAGES_MAX = 1_000
+/** More pages than any period has: a bank that repeats pages must not be read forever. */
+const LISTED_PAGES_MAX = 10_000
 
 /** @throws BankUnreachableError */
 function toListing({ fromMs, toMs, page }: Part, read: Page, warn: (text: string) => void) {
@@ -249,8 +249,10 @@ function toListing({ fromMs, toMs, page }: Part, read: Page, warn: (text: string
     if (line === undefined) warn('skipped a malformed transfer in a list of Safe Haven')
     return line && line.atMs >= fromMs && line.atMs < toMs ? [line] : []
   })
-  const hasMore = read.hasMore && page + 1 < LISTED_PAGES_MAX
-  return { lines, next: hasMore ? String(page + 1) : undefined }
+  if (page >= LISTED_PAGES_MAX) {
+    throw new BankUnreachableError('the list of transfers of Safe Haven does not end', true)
+  }
+  return { lines, next: read.hasMore ? String(page + 1) : undefined }
 }
 
 function readLine(fields: BankFields): OutgoingLine | undefined {
