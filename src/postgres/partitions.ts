@@ -121,7 +121,10 @@ export async function readTableState(
  */
 export async function cutPartition(pool: Pool, table: string, cut: Cut): Promise<boolean> {
   return inTransaction(pool, async (client) => {
-    await client.query("set local statement_timeout = '10min'")
+    // An instance that falls silent before its commit would keep payments waiting, behind a pooler without end.
+    await client.query(
+      "set local statement_timeout = '10min'; set local idle_in_transaction_session_timeout = '5s'",
+    )
     const { rows } = await client.query<{ done: boolean }>(
       'select cut_partition($1, $2, $3) as done',
       [table, cut.boundary, cut.suffix],

@@ -48,6 +48,8 @@ async function startPgBouncer(): Promise<string> {
     'pool_mode = transaction',
     `default_pool_size = ${SERVER_CONNECTIONS}`,
     'max_client_conn = 200',
+    // As the guide for operators asks: a transaction of a silent instance would keep its locks.
+    'idle_transaction_timeout = 60',
   ]
   await writeFile(file, lines.join('\n'))
   await chmod(file, 0o644)

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
-import { describe, expect, test } from 'vitest'
+import type { Pool } from 'pg'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { firstIdAt } from '../../src/core/ids.ts'
 import { readLogState } from '../../src/events/log-state.ts'
 import { bumpEpoch } from '../../src/events/sequencer.ts'
@@ -149,4 +150,30 @@ test('a role gets no right on a new partition, and cuts and drops nothing that i
     await client.query(`drop role ${role}`)
     client.release()
   }
+})
+
+test('an instance that falls silent before it commits a cut keeps payments waiting for seconds', async () => {
+  const { durablePool } = db.database
+  await writeEvents(durablePool, 1)
+  const silent = await durablePool.connect()
+  silent.on('error', () => undefined)
+  onTestFinished(() => silent.release(true))
+  const committing = Promise.withResolvers<void>()
+  const still = {
+    async connect() {
+      const query = (text: string, values?: unknown[]) => {
+        if (text !== 'commit') return silent.query(text, values)
+        committing.resolve()
+        return new Promise(() => undefined)
+      }
+      return { query, release: () => undefined }
+    },
+  } as unknown as Pool
+  const lower = (await listPartitions(durablePool, 'outbox')).at(-1)?.lower ?? '0'
+  const [{ last }] = await sql('select coalesce(max(seq), 0) as last from outbox')
+  void cutPartition(still, 'outbox', { boundary: `${BigInt(last) + 100n}`, suffix: lower })
+  await committing.promise
+  const { rows } = await silent.query('show idle_in_transaction_session_timeout')
+  expect(rows).toEqual([{ idle_in_transaction_session_timeout: '5s' }])
+  await waitFor(() => writeEvents(durablePool, 1))
 })
