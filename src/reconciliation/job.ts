@@ -145,7 +145,7 @@ function begin({ clock, log }: Runtime, { times }: Options, last: ClaimedRun): C
   const toMs = nowMs - times.graceMs
   const wantedMs = Math.min(nowMs - times.windowMs, last.toMs)
   const fromMs = Math.max(wantedMs, nowMs - BACK_MAX_MS)
-  if (last.toMs > 0 && wantedMs < fromMs) {
+  if (wantedMs < fromMs) {
     const { bank, scope } = last
     const skipped = { from: new Date(wantedMs).toISOString(), to: new Date(fromMs).toISOString() }
     const text = 'payments of this period are not looked for: compare the statement of the bank'

@@ -112,9 +112,10 @@ async function listOrders(
       warn(`skipped a malformed order in the list of PalmPay: ${order.cause}`)
     return []
   })
-  if (pageIndex >= PAGES_MAX) throw new NotListedError('the list of PalmPay does not end')
-  // The bank may list fewer a page than it was asked for, so only an empty page is the last.
-  const hasMore = list.length > 0
+  const hasMore = list.length >= PAGE_SIZE
+  if (hasMore && pageIndex >= PAGES_MAX) {
+    throw new NotListedError('the list of PalmPay does not end')
+  }
   return { payments, next: hasMore ? String(pageIndex + 1) : undefined }
 }
 

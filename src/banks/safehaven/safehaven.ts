@@ -220,8 +220,9 @@ async function listStatement(
     return payment && !('cause' in payment) ? [payment] : []
   })
   const pages = pagesOf(response.body)
-  // Without a number of pages, only an empty one is the last: the bank may list fewer a page than it was asked for.
-  const hasMore = entries.length > 0 && (pages === undefined || page + 1 < pages)
+  const isLast = pages === undefined ? entries.length < PAGE_SIZE : page + 1 >= pages
+  // The callers limit how many pages they read.
+  const hasMore = entries.length > 0 && !isLast
   return { payments, next: hasMore ? String(page + 1) : undefined }
 }
 
