@@ -43,10 +43,9 @@ const CONNECTION = {
   keepAliveInitialDelayMillis: 10_000,
 }
 
-/** The time-outs that a session sets when it begins. */
+/** What a session sets when it begins. */
 const SESSION = {
   statement_timeout: 30_000,
-  idle_in_transaction_session_timeout: 60_000,
   options: sessionOptions(),
 }
 

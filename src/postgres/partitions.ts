@@ -121,7 +121,7 @@ export async function readTableState(
  */
 export async function cutPartition(pool: Pool, table: string, cut: Cut): Promise<boolean> {
   return inTransaction(pool, async (client) => {
-    // An instance that falls silent before its commit would keep payments waiting, behind a pooler without end.
+    // Payments wait for the locks of this transaction, also if its instance falls silent before the commit.
     await client.query(
       "set local statement_timeout = '10min'; set local idle_in_transaction_session_timeout = '5s'",
     )

@@ -28,6 +28,8 @@ const SETTINGS = {
     client_min_messages: 'notice',
     lock_timeout: '0',
     idle_session_timeout: '0',
+    // A transaction of an instance that fell silent ends, and with it its locks.
+    idle_in_transaction_session_timeout: '60000',
     // JIT would compile statements for a second that take a millisecond, every time they run.
     jit: 'off',
     plan_cache_mode: 'auto',
